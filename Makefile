@@ -1,0 +1,119 @@
+# The egress gateway.  "make demo" and "make test" are all that is needed on a
+# fresh Debian 12 or 13: both install, as root or by sudo, what they need.
+
+SHELL = /bin/bash
+
+BUILD = build
+NGINX_SRC = /usr/share/nginx/src
+STREAM_MODULE = /usr/lib/nginx/modules/ngx_stream_module.so
+
+PACKAGES = nginx nginx-dev libnginx-mod-stream libyajl-dev libssl-dev \
+	libpcre2-dev zlib1g-dev gcc libc6-dev make clang cppcheck perl \
+	libtest-base-perl libtest-longstring-perl libtext-diff-perl \
+	openssl ca-certificates curl git python3 fcgiwrap procps
+
+HTTP_SO = $(BUILD)/modules/ngx_http_egress_module.so
+STREAM_SO = $(BUILD)/modules/ngx_stream_egress_module.so
+
+SOURCES = config $(wildcard src/*/*.c src/*/*.h)
+
+TESTS = t
+PROVE = prove -It/lib -r
+
+ROOT = $(CURDIR)
+
+
+.PHONY: all deps demo test check bench fuzz install static asan clean \
+	test-static
+
+
+all: $(HTTP_SO)
+
+$(BUILD)/nginx/objs/Makefile: config
+	@if [ ! -f $(NGINX_SRC)/conf_flags ]; then \
+	    echo "$(NGINX_SRC) is missing: run \"make deps\" (Debian 12, 13)," \
+	         "or build into an nginx source tree of your own:" \
+	         "make static NGINX_SRC=DIR" >&2; exit 1; fi
+	rm -rf $(BUILD)/nginx
+	mkdir -p $(BUILD)
+	cp -r $(NGINX_SRC) $(BUILD)/nginx
+	cd $(BUILD)/nginx && . ./conf_flags \
+	    && ./configure "$${NGX_CONF_FLAGS[@]}" \
+	       --add-dynamic-module=$(ROOT) --with-cc-opt="-g -O2 -fPIC" \
+	       > configure.log || { tail -n 20 configure.log; exit 1; }
+
+$(HTTP_SO): $(BUILD)/nginx/objs/Makefile $(SOURCES)
+	$(MAKE) -s -C $(BUILD)/nginx -f objs/Makefile modules
+	mkdir -p $(BUILD)/modules
+	cp $(BUILD)/nginx/objs/ngx_http_egress_module.so \
+	   $(BUILD)/nginx/objs/ngx_stream_egress_module.so $(BUILD)/modules/
+
+
+# installs packages and, without an init, leaves no service running
+
+deps:
+	@util/deps.sh $(PACKAGES)
+
+
+demo: deps
+	@$(MAKE) -s all
+	@conf-examples/quickstart/demo.sh
+
+
+test: deps
+	@$(MAKE) -s all
+	TEST_NGINX_LOAD_MODULES="$(STREAM_MODULE) $(ROOT)/$(HTTP_SO) \
+	$(ROOT)/$(STREAM_SO)" TEST_NGINX_STRICT_LOG=1 \
+	TEST_NGINX_CANARY_SCAN=1 EGRESS_BUILD=$(BUILD) \
+	EGRESS_NGINX_SRC=$(BUILD)/nginx $(PROVE) $(TESTS)
+
+
+# the same suite with an nginx that has the modules within
+
+test-static:
+	TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_UPSTREAM_BINARY=$$(which nginx) \
+	EGRESS_NGINX=$(NGINX) TEST_NGINX_LOAD_MODULES= \
+	TEST_NGINX_STRICT_LOG=1 TEST_NGINX_CANARY_SCAN=1 \
+	EGRESS_BUILD=$(BUILD) EGRESS_NGINX_SRC=$(BUILD)/nginx \
+	$(PROVE) $(TESTS)
+
+
+check: $(BUILD)/nginx/objs/Makefile
+	util/style.pl src t/unit t/fuzz t/bench
+	util/lint.sh $(BUILD)/nginx
+
+
+bench: all
+	t/bench/run.py
+
+
+fuzz: all
+	EGRESS_BUILD=$(BUILD) EGRESS_NGINX_SRC=$(BUILD)/nginx \
+	EGRESS_FUZZ_RUNS=$${RUNS:-1000000} prove -v t/fuzz.t
+
+
+install: all
+	@util/install.sh $(BUILD)/modules "$(DESTDIR)"
+
+
+# into an nginx source tree: make static NGINX_SRC=DIR
+
+static:
+	@[ -f $(NGINX_SRC)/auto/configure ] || { \
+	    echo "make static NGINX_SRC=DIR: no nginx source tree" >&2; exit 1; }
+	cd $(NGINX_SRC) && auto/configure --with-debug --with-http_ssl_module \
+	    --with-http_v2_module --with-http_auth_request_module \
+	    --with-stream --with-stream_ssl_module --add-module=$(ROOT) \
+	    $(CONFIGURE) > configure.log \
+	    || { tail -n 20 configure.log; exit 1; }
+	$(MAKE) -s -C $(NGINX_SRC)
+
+
+# a static nginx with sanitizers from the distribution's source package
+
+asan:
+	util/asan.sh $(BUILD)/asan
+
+
+clean:
+	rm -rf $(BUILD) t/servroot*

@@ -1,0 +1,557 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#ifndef _NGX_EGRESS_H_INCLUDED_
+#define _NGX_EGRESS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <openssl/rand.h>
+
+#include <ngx_egress_compat.h>
+#include <ngx_egress_host.h>
+#include <ngx_egress_target.h>
+#include <ngx_egress_authorization.h>
+#include <ngx_egress_git.h>
+
+
+/* tells configurations and records of ours, and of this layout, from others */
+#define NGX_EGRESS_MAGIC            0x45475231
+
+#define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
+
+/* contexts inside of "egress", within NGX_ANY_CONF (prototype2 P13) */
+#define NGX_EGRESS_CONF             0x02000000
+#define NGX_EGRESS_BINDING_CONF     0x04000000
+#define NGX_EGRESS_HOST_CONF        0x08000000
+
+#define NGX_EGRESS_SECRET_LEN       16384
+#define NGX_EGRESS_PLACEHOLDER_LEN  16
+#define NGX_EGRESS_PORT             443
+
+#define NGX_EGRESS_INJECT_OFF       0
+#define NGX_EGRESS_INJECT_SWAP      1
+#define NGX_EGRESS_INJECT_ALWAYS    2
+#define NGX_EGRESS_INJECT_IF_ABSENT 3
+#define NGX_EGRESS_INJECT_STRIP     4
+
+#define NGX_EGRESS_RULE_READ        1
+#define NGX_EGRESS_RULE_WRITE       2
+#define NGX_EGRESS_RULE_REFUSE      3
+#define NGX_EGRESS_RULE_ANONYMOUS   4
+#define NGX_EGRESS_RULE_GIT         5
+#define NGX_EGRESS_RULE_SLASH       6
+
+#define NGX_EGRESS_VIA_DIRECT       0
+#define NGX_EGRESS_VIA_BASE_URL     1
+
+#define NGX_EGRESS_GET              0x0001
+#define NGX_EGRESS_HEAD             0x0002
+#define NGX_EGRESS_OPTIONS          0x0004
+#define NGX_EGRESS_POST             0x0008
+#define NGX_EGRESS_PUT              0x0010
+#define NGX_EGRESS_PATCH            0x0020
+#define NGX_EGRESS_DELETE           0x0040
+#define NGX_EGRESS_SAFE             0x0007
+
+
+/* reason codes, DESIGN 6.6; the order is that of ngx_egress_reasons[] */
+
+enum {
+    NGX_EGRESS_ALLOWED = 0,
+    NGX_EGRESS_WRITE_REFUSED,
+    NGX_EGRESS_CLASS_UNKNOWN,
+    NGX_EGRESS_METHOD_REFUSED,
+    NGX_EGRESS_PATH_REFUSED,
+    NGX_EGRESS_RULE_REFUSED,
+    NGX_EGRESS_CREDENTIAL_MISSING,
+    NGX_EGRESS_HOST_MISMATCH,
+    NGX_EGRESS_MALFORMED_REQUEST,
+    NGX_EGRESS_BODY_TOO_LARGE,
+    NGX_EGRESS_LOOP,
+    NGX_EGRESS_SECRET_UNREADABLE,
+    NGX_EGRESS_AUDIT_UNAVAILABLE,
+    NGX_EGRESS_CONNECTION_REFUSED,
+    NGX_EGRESS_CONNECTION_TIMEOUT,
+    NGX_EGRESS_CONNECTION_READ_TIMEOUT,
+    NGX_EGRESS_CONNECTION_TERMINATED,
+    NGX_EGRESS_TLS_CERTIFICATE_ERROR,
+    NGX_EGRESS_TLS_ALERT_RECEIVED,
+    NGX_EGRESS_TLS_PROTOCOL_ERROR,
+    NGX_EGRESS_HTTP_PROTOCOL_ERROR,
+    NGX_EGRESS_HTTP_RESPONSE_INCOMPLETE
+};
+
+
+typedef struct ngx_egress_conf_s        ngx_egress_conf_t;
+typedef struct ngx_egress_binding_s     ngx_egress_binding_t;
+typedef struct ngx_egress_bound_s       ngx_egress_bound_t;
+typedef struct ngx_egress_rule_s        ngx_egress_rule_t;
+typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
+typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
+typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
+
+
+typedef struct {
+    ngx_str_t                 code;
+    ngx_str_t                 error;        /* RFC 9209, 2.3 */
+    ngx_str_t                 detail;       /* a sentence for the client */
+    ngx_str_t                 hint;         /* what to do about it */
+    ngx_uint_t                status;
+} ngx_egress_reason_t;
+
+
+/* where a directive stands, for errors found after it was read */
+
+typedef struct {
+    ngx_str_t                 file;
+    ngx_uint_t                line;
+} ngx_egress_place_t;
+
+
+/* a name with a leaf certificate, and what is bound at it */
+
+typedef struct {
+    ngx_str_node_t            sn;
+    X509                     *cert;
+    ngx_egress_bound_t       *bound;
+} ngx_egress_name_t;
+
+
+/* a host and port of one binding */
+
+struct ngx_egress_bound_s {
+    ngx_egress_name_t        *name;
+    in_port_t                 port;
+    ngx_str_t                 authority;    /* the Host field sent upstream */
+    ngx_egress_binding_t     *binding;
+    ngx_uint_t                index;        /* among all, for workers' state */
+
+    /* by port, then the longest path_prefix first */
+    ngx_egress_bound_t       *next;
+};
+
+
+/* a header field that may carry a credential; fields are shared by name */
+
+typedef struct {
+    ngx_str_t                 name;
+    ngx_str_t                 lowcase;
+    ngx_uint_t                index;
+} ngx_egress_field_t;
+
+
+typedef struct {
+    ngx_egress_field_t       *field;
+    ngx_str_t                 prefix;
+    ngx_str_t                 suffix;
+    unsigned                  affixed:1;
+    unsigned                  authorization:1;
+} ngx_egress_header_t;
+
+
+typedef struct {
+    ngx_str_t                 text;
+    uint64_t                  hash;
+} ngx_egress_placeholder_t;
+
+
+typedef struct {
+    ngx_egress_secret_t      *secret;
+    ngx_array_t               placeholders; /* ngx_egress_placeholder_t */
+    ngx_array_t               headers;      /* ngx_egress_header_t */
+    ngx_uint_t                inject;
+    ngx_str_t                 basic_user;
+    ngx_flag_t                basic_everywhere;
+} ngx_egress_credential_t;
+
+
+struct ngx_egress_binding_s {
+    ngx_str_t                 name;
+    ngx_egress_conf_t        *conf;
+    ngx_array_t               hosts;        /* ngx_egress_bound_t * */
+    ngx_array_t               rules;        /* ngx_egress_rule_t */
+    ngx_egress_credential_t   credential;
+    ngx_str_t                 path_prefix;
+    ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
+    ngx_addr_t               *upstream;
+    ngx_flag_t                upstream_ssl;
+    ngx_egress_place_t        place;
+};
+
+
+/* a "host" block: its rules are for these hosts only */
+
+typedef struct {
+    ngx_egress_binding_t     *binding;
+    ngx_array_t               hosts;        /* ngx_egress_bound_t * */
+} ngx_egress_scope_t;
+
+
+struct ngx_egress_rule_s {
+    ngx_uint_t                type;
+    ngx_egress_scope_t       *scope;        /* NULL: all hosts */
+    ngx_uint_t                methods;      /* bits of the known ones */
+    ngx_array_t              *others;       /* ngx_str_t, other methods */
+    ngx_str_t                 exact;
+    ngx_str_t                 prefix;
+#if (NGX_PCRE)
+    ngx_regex_t              *regex;
+#endif
+    ngx_uint_t                segments;     /* of "git" */
+    ngx_str_t                 text;         /* as written, for the audit */
+    ngx_egress_place_t        place;
+    unsigned                  any_method:1;
+    unsigned                  any_path:1;
+    unsigned                  on:1;
+};
+
+
+/* a request as the policy sees it, and what the policy says of it */
+
+typedef struct {
+    ngx_str_t                 method;
+    ngx_str_t                 content_type;
+    ngx_egress_target_t       target;
+    ngx_egress_bound_t       *bound;
+
+    ngx_uint_t                class;
+    ngx_egress_rule_t        *rule;
+    ngx_egress_git_t          git;
+    unsigned                  is_git:1;
+    unsigned                  anonymous:1;
+    unsigned                  refused:1;
+    unsigned                  credentialed:1;   /* below path_prefix */
+} ngx_egress_request_t;
+
+
+struct ngx_egress_secret_s {
+    ngx_str_t                 path;
+    ngx_egress_vault_t       *vault;
+    ngx_egress_place_t        place;
+    unsigned                  fixed:1;      /* "static" */
+    unsigned                  insecure:1;   /* "insecure_permissions" */
+};
+
+
+typedef struct {
+    ngx_open_file_t          *file;
+    ngx_flag_t                deny;         /* on_error=deny */
+} ngx_egress_sink_t;
+
+
+/* shared by workers, and kept over a reload */
+
+typedef struct {
+    ngx_atomic_t              seq;
+} ngx_egress_shared_t;
+
+
+struct ngx_egress_conf_s {
+    ngx_uint_t                magic;
+    ngx_uint_t                parsed;       /* unsigned  parsed:1; */
+
+    ngx_str_t                 name;
+    ngx_str_t                 ca_cert;
+    ngx_str_t                 ca_key;
+    time_t                    leaf_validity;
+    ngx_str_t                 trusted_certificate;
+    ngx_msec_t                secret_check;
+    size_t                    zone_size;
+    ngx_shm_zone_t           *zone;
+    ngx_egress_shared_t      *shared;
+
+    ngx_array_t               sinks;        /* ngx_egress_sink_t */
+    ngx_flag_t                audit_off;
+
+    ngx_array_t               bindings;     /* ngx_egress_binding_t * */
+    ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_array_t               fields;       /* ngx_egress_field_t * */
+    ngx_uint_t                nbound;
+
+    ngx_rbtree_t              names;        /* ngx_egress_name_t */
+    ngx_rbtree_node_t         sentinel;
+
+    STACK_OF(X509)           *chain;        /* sent after a leaf, or NULL */
+    EVP_PKEY                 *leaf_key;
+    u_char                    hash_key[16]; /* of placeholder look-ups */
+};
+
+
+/* what a terminator knows of a connection, on the connection's pool */
+
+typedef struct {
+    ngx_uint_t                magic;
+    ngx_uint_t                via;
+    ngx_egress_name_t        *name;
+} ngx_egress_record_t;
+
+
+/* one audit record; empty strings are left out, DESIGN 6.11 */
+
+struct ngx_egress_audit_s {
+    ngx_str_t                 event;
+    ngx_str_t                 id;
+    ngx_str_t                 role;
+    ngx_str_t                 via;
+    ngx_str_t                 client;
+    ngx_str_t                 host;
+    ngx_uint_t                port;
+    ngx_str_t                 sni;
+    ngx_str_t                 method;
+    ngx_str_t                 path;
+    ngx_str_t                 binding;
+    ngx_str_t                 class;
+    ngx_str_t                 operation;
+    ngx_str_t                 repo;
+    ngx_str_t                 decision;
+    ngx_str_t                 reason;
+    ngx_str_t                 rule;
+    ngx_str_t                 credential;
+    ngx_str_t                 credential_id;
+    ngx_str_t                 upstream_addr;
+    ngx_uint_t                status;
+    ngx_uint_t                upstream_status;
+    off_t                     bytes_in;
+    off_t                     bytes_out;
+    ngx_msec_t                duration;
+    unsigned                  completion:1;
+};
+
+
+static ngx_inline ngx_egress_conf_t *ngx_egress_get_conf(ngx_cycle_t *cycle);
+
+
+/*
+ * The configuration of the "egress" block of a cycle, found by the name of
+ * the core module, since other .so files may not share its symbols (P13).
+ * Returns NULL where the module is not loaded or of another build.
+ */
+
+static ngx_inline ngx_egress_conf_t *
+ngx_egress_get_conf(ngx_cycle_t *cycle)
+{
+    ngx_uint_t          i;
+    ngx_module_t       *module;
+    ngx_egress_conf_t  *ecf;
+
+    for (i = 0; cycle->modules[i]; i++) {
+        module = cycle->modules[i];
+
+        if (module->type == NGX_CORE_MODULE
+            && ngx_strcmp(module->name, NGX_EGRESS_MODULE_NAME) == 0)
+        {
+            ecf = (ngx_egress_conf_t *) cycle->conf_ctx[module->index];
+
+            return (ecf && ecf->magic == NGX_EGRESS_MAGIC) ? ecf : NULL;
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * ngx_egress_binding.c: the "binding" block.  Handlers of its directives are
+ * in the command table of ngx_egress_module.c.
+ */
+char *ngx_egress_binding_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_host_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_hosts(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_secret(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_placeholder(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_header(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_basic_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_path_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/*
+ * Runs the parser over a block whose directives get "object" as their conf
+ * and are those with the context bit "type".
+ */
+char *ngx_egress_conf_block(ngx_conf_t *cf, void *object, ngx_uint_t type);
+
+/* Notes where the directive that is read now stands; keeps no pointer to cf. */
+void ngx_egress_place(ngx_conf_t *cf, ngx_egress_place_t *place);
+
+/* ngx_conf_log_error() for a place that was passed before. */
+void ngx_egress_place_error(ngx_conf_t *cf, ngx_egress_place_t *place,
+    const char *fmt, ...);
+
+
+/*
+ * ngx_egress_rule.c: what is a read.
+ */
+char *ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_git(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_encoded_slash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/*
+ * Fills in the class of a request by the rules of its binding, in the order
+ * of the file, then by method (DESIGN 5.2, 6.4).  method, content_type, target
+ * and bound are set by the caller.
+ */
+void ngx_egress_classify(ngx_egress_request_t *req);
+
+/* Tells whether "%2F" may stand in the path of this request (DESIGN 5.2). */
+ngx_uint_t ngx_egress_encoded_slash_allowed(ngx_egress_request_t *req);
+
+/* The bit of a known method, or 0; methods have a case (RFC 9110, 9.1). */
+ngx_uint_t ngx_egress_method(ngx_str_t *method);
+
+/*
+ * Tells whether "prefix" holds "path" at a segment boundary: the next octet
+ * is the end or "/", or the prefix ends in "/".
+ */
+ngx_uint_t ngx_egress_prefix_match(ngx_str_t *prefix, ngx_str_t *path,
+    ngx_uint_t caseless);
+
+
+/*
+ * ngx_egress_policy.c: who is bound where.
+ */
+
+/*
+ * Takes a host of a "hosts" or "host" directive into a binding; a host that
+ * the binding has already is returned again.  Returns NULL after an error.
+ */
+ngx_egress_bound_t *ngx_egress_policy_add(ngx_conf_t *cf,
+    ngx_egress_binding_t *binding, ngx_str_t *value);
+
+/* Makes the hosts of a complete binding known; refuses one bound already. */
+ngx_int_t ngx_egress_policy_link(ngx_conf_t *cf,
+    ngx_egress_binding_t *binding);
+
+/* Checks over all bindings once the block has been read (DESIGN 6.10). */
+ngx_int_t ngx_egress_policy_check(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
+
+/* The bound name, canonical as ngx_egress_host_parse() leaves it, or NULL. */
+ngx_egress_name_t *ngx_egress_name_find(ngx_egress_conf_t *ecf, u_char *name,
+    size_t len);
+
+/* The binding with the longest path_prefix at a name and port, or NULL. */
+ngx_egress_bound_t *ngx_egress_bound_find(ngx_egress_name_t *name,
+    in_port_t port);
+
+/*
+ * Among the bindings of the same host and port the one for this path; sets
+ * *credentialed where its path_prefix holds the path.
+ */
+ngx_egress_bound_t *ngx_egress_bound_match(ngx_egress_bound_t *bound,
+    ngx_str_t *path, ngx_uint_t *credentialed);
+
+
+/*
+ * ngx_egress_secret.c: secret files, DESIGN 6.8.
+ */
+ngx_egress_secret_t *ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path,
+    ngx_uint_t fixed, ngx_uint_t insecure);
+
+/*
+ * Looks at the file if it is time to, and gives the value; "value" points to
+ * locked memory that the next look may rewrite: copy at once, or do not keep.
+ * "id" gets the first 8 hex digits of the value's SHA-256.  Either may be NULL.
+ *
+ * Returns NGX_OK, NGX_DECLINED (removed or empty: revoked), or NGX_ERROR (it
+ * can't be told or read).
+ */
+ngx_int_t ngx_egress_secret_get(ngx_egress_conf_t *ecf,
+    ngx_egress_secret_t *secret, ngx_str_t *value, ngx_str_t *id,
+    ngx_log_t *log);
+
+/*
+ * Reads a small file of one line by the rules of 6.8 into "buf" of "size"
+ * octets; "fi" gets what the open descriptor was.  "who" is for messages:
+ * "secret", "placeholder", "CA key".
+ *
+ * Returns the length, 0 where it is empty, or a negative code of those below;
+ * the reason was logged then.
+ */
+#define NGX_EGRESS_FILE_GONE      -1
+#define NGX_EGRESS_FILE_BAD       -2      /* content or permissions */
+#define NGX_EGRESS_FILE_DENIED    -3      /* not readable by this process */
+#define NGX_EGRESS_FILE_TROUBLE   -4      /* EIO, EMFILE and the like */
+
+ssize_t ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
+    u_char *buf, size_t size, ngx_uint_t insecure, ngx_uint_t text,
+    ngx_file_info_t *fi);
+
+/* Checks that workers can look secrets up; after the whole file was read. */
+ngx_int_t ngx_egress_secret_check_paths(ngx_cycle_t *cycle,
+    ngx_egress_conf_t *ecf);
+
+/* In a worker: locks the memory of secrets, which fork() does not inherit. */
+void ngx_egress_secret_init_worker(ngx_egress_conf_t *ecf, ngx_log_t *log);
+
+
+/*
+ * ngx_egress_placeholder.c
+ */
+
+/* Adds a placeholder; the text is copied to cf->pool. */
+char *ngx_egress_placeholder_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
+    ngx_array_t *placeholders, ngx_str_t *text);
+
+/* Sorts by hash for look-ups; refuses overlaps within one binding. */
+ngx_int_t ngx_egress_placeholder_init(ngx_conf_t *cf,
+    ngx_egress_binding_t *binding);
+
+/*
+ * Finds a placeholder by keyed hash, then compares in constant time
+ * (DESIGN 6.3).  Returns NULL where "text" is none of them.
+ */
+ngx_egress_placeholder_t *ngx_egress_placeholder_find(ngx_egress_conf_t *ecf,
+    ngx_array_t *placeholders, ngx_str_t *text);
+
+
+/*
+ * ngx_egress_ca.c: the local CA and leaf certificates, DESIGN 6.14.  Mints a
+ * leaf for each bound name; the CA key is gone when it returns.
+ */
+ngx_int_t ngx_egress_ca_mint(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
+
+
+/*
+ * ngx_egress_audit.c: DESIGN 6.11.
+ */
+char *ngx_egress_audit_log(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_egress_audit_default(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
+
+/*
+ * Writes a record to all sinks with one write() each.  Returns NGX_OK, or
+ * NGX_ERROR where a sink with on_error=deny did not take it whole.
+ */
+ngx_int_t ngx_egress_audit_write(ngx_egress_conf_t *ecf,
+    ngx_egress_audit_t *rec, ngx_log_t *log);
+
+/* Renders a record without a line end; valid until the next call. */
+ngx_int_t ngx_egress_audit_render(ngx_egress_conf_t *ecf,
+    ngx_egress_audit_t *rec, ngx_uint_t seq, ngx_str_t *line);
+
+/* A new request id of NGX_EGRESS_ID_LEN hex digits, unique over workers. */
+#define NGX_EGRESS_ID_LEN  32
+void ngx_egress_audit_id(u_char *id);
+
+
+/*
+ * ngx_egress_zone.c: what workers share.
+ */
+ngx_int_t ngx_egress_zone_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
+
+
+/*
+ * ngx_egress_reason.c
+ */
+extern ngx_egress_reason_t  ngx_egress_reasons[];
+extern ngx_str_t  ngx_egress_class_names[];     /* by NGX_EGRESS_READ, ... */
+
+
+extern ngx_module_t  ngx_egress_module;
+
+
+#endif /* _NGX_EGRESS_H_INCLUDED_ */

@@ -1,0 +1,462 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_egress.h>
+
+#include <yajl/yajl_gen.h>
+
+
+/* the longest text value in a record, in octets */
+#define NGX_EGRESS_AUDIT_VALUE  1024
+
+#define NGX_EGRESS_AUDIT_LINE   16384
+
+
+/* reused for all records of a process: a record is written at once */
+
+typedef struct {
+    yajl_gen                  gen;
+    size_t                    len;
+    ngx_uint_t                truncated;
+    u_char                    text[3 * NGX_EGRESS_AUDIT_VALUE];
+    u_char                    line[NGX_EGRESS_AUDIT_LINE];
+} ngx_egress_audit_buf_t;
+
+
+static void ngx_egress_audit_time(u_char *buf);
+static void ngx_egress_audit_print(void *ctx, const char *str, size_t len);
+static void ngx_egress_audit_string(ngx_egress_audit_buf_t *ab,
+    const char *name, ngx_str_t *value);
+static void ngx_egress_audit_number(ngx_egress_audit_buf_t *ab,
+    const char *name, int64_t value);
+static size_t ngx_egress_audit_utf8(ngx_egress_audit_buf_t *ab,
+    ngx_str_t *value);
+
+static char *ngx_egress_audit_option(ngx_conf_t *cf, ngx_egress_sink_t *sink,
+    ngx_str_t *value);
+static ngx_int_t ngx_egress_audit_sink(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
+    ngx_str_t *path, ngx_egress_sink_t *sink);
+
+
+static ngx_egress_audit_buf_t  *ngx_egress_audit_buf;
+
+
+ngx_int_t
+ngx_egress_audit_write(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
+    ngx_log_t *log)
+{
+    ssize_t             n;
+    ngx_int_t           rc;
+    ngx_str_t           line;
+    ngx_uint_t          i, seq;
+    ngx_egress_sink_t  *sink;
+
+    if (ecf->sinks.nelts == 0) {
+        return NGX_OK;
+    }
+
+    seq = ngx_atomic_fetch_add(&ecf->shared->seq, 1) + 1;
+
+    if (ngx_egress_audit_render(ecf, rec, seq, &line) != NGX_OK) {
+        ngx_log_error(NGX_LOG_ERR, log, 0, "could not make an audit record");
+        return NGX_ERROR;
+    }
+
+    line.data[line.len++] = LF;
+
+    rc = NGX_OK;
+    sink = ecf->sinks.elts;
+
+    for (i = 0; i < ecf->sinks.nelts; i++) {
+
+        /* the file is open for appending: one write is one whole line */
+
+        n = ngx_write_fd(sink[i].file->fd, line.data, line.len);
+
+        if (n == (ssize_t) line.len) {
+            continue;
+        }
+
+        ngx_log_error(NGX_LOG_ERR, log, n == -1 ? ngx_errno : 0,
+                      "audit record was not written to \"%V\"",
+                      &sink[i].file->name);
+
+        if (sink[i].deny) {
+            rc = NGX_ERROR;
+        }
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
+    ngx_uint_t seq, ngx_str_t *line)
+{
+    u_char                   time[sizeof("1970-09-28T12:00:00.000Z")];
+    ngx_str_t                value;
+    ngx_egress_audit_buf_t  *ab;
+
+    ab = ngx_egress_audit_buf;
+
+    if (ab == NULL) {
+        ab = ngx_calloc(sizeof(ngx_egress_audit_buf_t), ngx_cycle->log);
+        if (ab == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_egress_audit_buf = ab;
+    }
+
+    /* a handle is of no use after a complete value: yajl has no soft reset */
+
+    ab->gen = yajl_gen_alloc(NULL);
+    if (ab->gen == NULL) {
+        return NGX_ERROR;
+    }
+
+    yajl_gen_config(ab->gen, yajl_gen_print_callback, ngx_egress_audit_print,
+                    ab);
+
+    ab->len = 0;
+    ab->truncated = 0;
+
+    ngx_egress_audit_time(time);
+
+    value.data = time;
+    value.len = sizeof(time) - 1;
+
+    yajl_gen_map_open(ab->gen);
+
+    ngx_egress_audit_string(ab, "time", &value);
+    ngx_egress_audit_string(ab, "event", &rec->event);
+    ngx_egress_audit_string(ab, "id", &rec->id);
+
+    if (seq) {
+        ngx_egress_audit_number(ab, "seq", seq);
+    }
+
+    ngx_egress_audit_string(ab, "role", &rec->role);
+    ngx_egress_audit_string(ab, "via", &rec->via);
+    ngx_egress_audit_string(ab, "client", &rec->client);
+    ngx_egress_audit_string(ab, "host", &rec->host);
+
+    if (rec->port) {
+        ngx_egress_audit_number(ab, "port", rec->port);
+    }
+
+    ngx_egress_audit_string(ab, "sni", &rec->sni);
+    ngx_egress_audit_string(ab, "method", &rec->method);
+    ngx_egress_audit_string(ab, "path", &rec->path);
+    ngx_egress_audit_string(ab, "binding", &rec->binding);
+    ngx_egress_audit_string(ab, "class", &rec->class);
+    ngx_egress_audit_string(ab, "operation", &rec->operation);
+    ngx_egress_audit_string(ab, "repo", &rec->repo);
+    ngx_egress_audit_string(ab, "decision", &rec->decision);
+    ngx_egress_audit_string(ab, "reason", &rec->reason);
+    ngx_egress_audit_string(ab, "rule", &rec->rule);
+    ngx_egress_audit_string(ab, "credential", &rec->credential);
+    ngx_egress_audit_string(ab, "credential_id", &rec->credential_id);
+
+    if (rec->status) {
+        ngx_egress_audit_number(ab, "status", rec->status);
+    }
+
+    if (rec->completion) {
+
+        if (rec->upstream_status) {
+            ngx_egress_audit_number(ab, "upstream_status",
+                                    rec->upstream_status);
+        }
+
+        ngx_egress_audit_string(ab, "upstream_addr", &rec->upstream_addr);
+        ngx_egress_audit_number(ab, "bytes_in", rec->bytes_in);
+        ngx_egress_audit_number(ab, "bytes_out", rec->bytes_out);
+        ngx_egress_audit_number(ab, "duration_ms", rec->duration);
+    }
+
+    if (ab->truncated) {
+        yajl_gen_string(ab->gen, (u_char *) "truncated", 9);
+        yajl_gen_bool(ab->gen, 1);
+    }
+
+    yajl_gen_map_close(ab->gen);
+    yajl_gen_free(ab->gen);
+
+    /* room is left for the line end that the caller puts behind it */
+
+    if (ab->len >= sizeof(ab->line)) {
+        return NGX_ERROR;
+    }
+
+    line->data = ab->line;
+    line->len = ab->len;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_egress_audit_time(u_char *buf)
+{
+    ngx_tm_t     tm;
+    ngx_time_t  *tp;
+
+    tp = ngx_timeofday();
+
+    ngx_gmtime(tp->sec, &tm);
+
+    ngx_sprintf(buf, "%4d-%02d-%02dT%02d:%02d:%02d.%03MZ", tm.ngx_tm_year,
+                tm.ngx_tm_mon, tm.ngx_tm_mday, tm.ngx_tm_hour, tm.ngx_tm_min,
+                tm.ngx_tm_sec, tp->msec);
+}
+
+
+static void
+ngx_egress_audit_print(void *ctx, const char *str, size_t len)
+{
+    ngx_egress_audit_buf_t *ab = ctx;
+
+    if (len > sizeof(ab->line) - ab->len) {
+        ab->len = sizeof(ab->line);
+        return;
+    }
+
+    ngx_memcpy(ab->line + ab->len, str, len);
+    ab->len += len;
+}
+
+
+static void
+ngx_egress_audit_string(ngx_egress_audit_buf_t *ab, const char *name,
+    ngx_str_t *value)
+{
+    size_t  len;
+
+    if (value->len == 0) {
+        return;
+    }
+
+    len = ngx_egress_audit_utf8(ab, value);
+
+    yajl_gen_string(ab->gen, (const u_char *) name, ngx_strlen(name));
+    yajl_gen_string(ab->gen, ab->text, len);
+}
+
+
+static void
+ngx_egress_audit_number(ngx_egress_audit_buf_t *ab, const char *name,
+    int64_t value)
+{
+    yajl_gen_string(ab->gen, (const u_char *) name, ngx_strlen(name));
+    yajl_gen_integer(ab->gen, value);
+}
+
+
+/*
+ * Copies a value that a client may have made: cut where it is too long, each
+ * octet that is no part of valid UTF-8 (RFC 3629) replaced by U+FFFD.
+ */
+
+static size_t
+ngx_egress_audit_utf8(ngx_egress_audit_buf_t *ab, ngx_str_t *value)
+{
+    u_char    *p, *last, *dst, *start;
+    uint32_t   ch;
+
+    p = value->data;
+    last = p + value->len;
+
+    if (value->len > NGX_EGRESS_AUDIT_VALUE) {
+        last = p + NGX_EGRESS_AUDIT_VALUE;
+        ab->truncated = 1;
+    }
+
+    dst = ab->text;
+
+    while (p < last) {
+
+        if (*p < 0x80) {
+            *dst++ = *p++;
+            continue;
+        }
+
+        start = p;
+
+        ch = ngx_utf8_decode(&p, last - p);
+
+        if (ch <= 0x10ffff && (ch < 0xd800 || ch > 0xdfff)) {
+            dst = ngx_cpymem(dst, start, p - start);
+            continue;
+        }
+
+        p = start + 1;
+        dst = ngx_cpymem(dst, "\xef\xbf\xbd", 3);
+    }
+
+    return dst - ab->text;
+}
+
+
+void
+ngx_egress_audit_id(u_char *id)
+{
+    static u_char    prefix[8];
+    static uint64_t  counter;
+    static ngx_pid_t pid;
+
+    u_char  octets[16];
+
+    /* a worker that was forked must not go on where the master was */
+
+    if (pid != ngx_pid) {
+        if (RAND_bytes(prefix, sizeof(prefix)) != 1) {
+            ngx_memcpy(prefix, &ngx_pid, sizeof(ngx_pid));
+        }
+
+        pid = ngx_pid;
+    }
+
+    counter++;
+
+    ngx_memcpy(octets, prefix, 8);
+    ngx_memcpy(octets + 8, &counter, 8);
+
+    ngx_hex_dump(id, octets, sizeof(octets));
+}
+
+
+char *
+ngx_egress_audit_log(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_conf_t  *ecf = conf;
+
+    char               *rv;
+    ngx_str_t          *value;
+    ngx_uint_t          i;
+    ngx_egress_sink_t   sink;
+
+    value = cf->args->elts;
+
+    if (ecf->audit_off
+        || (ecf->sinks.nelts && ngx_strcmp(value[1].data, "off") == 0))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"audit_log off\" beside another \"audit_log\"");
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+
+        if (cf->args->nelts > 2) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[2]);
+            return NGX_CONF_ERROR;
+        }
+
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "no audit log: nothing will tell what was done "
+                           "with the secrets");
+        ecf->audit_off = 1;
+
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strncmp(value[1].data, "syslog:", 7) == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid audit log \"%V\": a file is needed",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&sink, sizeof(ngx_egress_sink_t));
+
+    sink.deny = 1;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        rv = ngx_egress_audit_option(cf, &sink, &value[i]);
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    if (ngx_egress_audit_sink(cf, ecf, &value[1], &sink) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_egress_audit_option(ngx_conf_t *cf, ngx_egress_sink_t *sink,
+    ngx_str_t *value)
+{
+    if (ngx_strcmp(value->data, "format=native") == 0) {
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strcmp(value->data, "on_error=deny") == 0) {
+        sink->deny = 1;
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strcmp(value->data, "on_error=continue") == 0) {
+        sink->deny = 0;
+        return NGX_CONF_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\"", value);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static ngx_int_t
+ngx_egress_audit_sink(ngx_conf_t *cf, ngx_egress_conf_t *ecf, ngx_str_t *path,
+    ngx_egress_sink_t *sink)
+{
+    ngx_egress_sink_t  *new;
+
+    /* opened, and reopened on USR1, by nginx with its other logs */
+
+    sink->file = ngx_conf_open_file(cf->cycle, path);
+    if (sink->file == NULL) {
+        return NGX_ERROR;
+    }
+
+    new = ngx_array_push(&ecf->sinks);
+    if (new == NULL) {
+        return NGX_ERROR;
+    }
+
+    *new = *sink;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_egress_audit_default(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
+{
+    ngx_str_t          path;
+    ngx_egress_sink_t  sink;
+
+    if (ecf->audit_off || ecf->sinks.nelts) {
+        return NGX_OK;
+    }
+
+    ngx_memzero(&sink, sizeof(ngx_egress_sink_t));
+    sink.deny = 1;
+
+    ngx_str_set(&path, "logs/egress.json");
+
+    return ngx_egress_audit_sink(cf, ecf, &path, &sink);
+}

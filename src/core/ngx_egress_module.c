@@ -1,0 +1,612 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_egress.h>
+
+#include <sys/prctl.h>
+
+
+static ngx_int_t ngx_egress_init_process(ngx_cycle_t *cycle);
+
+static void *ngx_egress_create_conf(ngx_cycle_t *cycle);
+static char *ngx_egress_init_conf(ngx_cycle_t *cycle, void *conf);
+static char *ngx_egress_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+static ngx_int_t ngx_egress_block_order(ngx_conf_t *cf, const char *name);
+static ngx_int_t ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
+static char *ngx_egress_name(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+static char *ngx_egress_ca(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+static char *ngx_egress_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+
+static ngx_conf_enum_t  ngx_egress_inject[] = {
+    { ngx_string("off"), NGX_EGRESS_INJECT_OFF },
+    { ngx_string("swap"), NGX_EGRESS_INJECT_SWAP },
+    { ngx_string("always"), NGX_EGRESS_INJECT_ALWAYS },
+    { ngx_string("if_absent"), NGX_EGRESS_INJECT_IF_ABSENT },
+    { ngx_string("strip"), NGX_EGRESS_INJECT_STRIP },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_egress_access[] = {
+    { ngx_string("read"), NGX_EGRESS_READ },
+    { ngx_string("write"), NGX_EGRESS_WRITE },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_command_t  ngx_egress_commands[] = {
+
+    { ngx_string("egress"),
+      NGX_MAIN_CONF|NGX_CONF_BLOCK|NGX_CONF_NOARGS,
+      ngx_egress_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("name"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_egress_name,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("ca"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE2,
+      ngx_egress_ca,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("leaf_validity"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_sec_slot,
+      0,
+      offsetof(ngx_egress_conf_t, leaf_validity),
+      NULL },
+
+    { ngx_string("trusted_certificate"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_str_slot,
+      0,
+      offsetof(ngx_egress_conf_t, trusted_certificate),
+      NULL },
+
+    { ngx_string("secret_check"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_egress_conf_t, secret_check),
+      NULL },
+
+    { ngx_string("zone"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_egress_zone,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("audit_log"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_audit_log,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("binding"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
+      ngx_egress_binding_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("hosts"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_hosts,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("host"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_1MORE,
+      ngx_egress_host_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("secret"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE123,
+      ngx_egress_secret,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("placeholder"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_egress_placeholder,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("inject"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      0,
+      offsetof(ngx_egress_binding_t, credential)
+      + offsetof(ngx_egress_credential_t, inject),
+      &ngx_egress_inject },
+
+    { ngx_string("header"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE123,
+      ngx_egress_header,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("basic_user"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE12,
+      ngx_egress_basic_user,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("path_prefix"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_egress_path_prefix,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("access"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      0,
+      offsetof(ngx_egress_binding_t, access),
+      &ngx_egress_access },
+
+    { ngx_string("upstream"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_egress_upstream,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("read"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE23,
+      ngx_egress_rule,
+      0,
+      NGX_EGRESS_RULE_READ,
+      NULL },
+
+    { ngx_string("write"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE23,
+      ngx_egress_rule,
+      0,
+      NGX_EGRESS_RULE_WRITE,
+      NULL },
+
+    { ngx_string("refuse"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE23,
+      ngx_egress_rule,
+      0,
+      NGX_EGRESS_RULE_REFUSE,
+      NULL },
+
+    { ngx_string("anonymous"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE23,
+      ngx_egress_rule,
+      0,
+      NGX_EGRESS_RULE_ANONYMOUS,
+      NULL },
+
+    { ngx_string("git"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE12,
+      ngx_egress_git,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("encoded_slash"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE12,
+      ngx_egress_encoded_slash,
+      0,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
+static ngx_core_module_t  ngx_egress_module_ctx = {
+    ngx_string("egress"),
+    ngx_egress_create_conf,
+    ngx_egress_init_conf
+};
+
+
+ngx_module_t  ngx_egress_module = {
+    NGX_MODULE_V1,
+    &ngx_egress_module_ctx,                /* module context */
+    ngx_egress_commands,                   /* module directives */
+    NGX_CORE_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    ngx_egress_init_process,               /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    NULL,                                  /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+/*
+ * nginx makes workers dumpable after they gave up root, which would let
+ * another process of the same user read their memory (prototype P7).
+ */
+
+static ngx_int_t
+ngx_egress_init_process(ngx_cycle_t *cycle)
+{
+    ngx_egress_conf_t  *ecf;
+
+    if (ngx_process != NGX_PROCESS_WORKER
+        && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    ecf = ngx_egress_get_conf(cycle);
+
+    if (ecf == NULL || !ecf->parsed) {
+        return NGX_OK;
+    }
+
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == -1) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, ngx_errno,
+                      "prctl(PR_SET_DUMPABLE, 0) failed");
+        return NGX_ERROR;
+    }
+
+    ngx_egress_secret_init_worker(ecf, cycle->log);
+
+    return NGX_OK;
+}
+
+
+static void *
+ngx_egress_create_conf(ngx_cycle_t *cycle)
+{
+    ngx_egress_conf_t  *ecf;
+
+    ecf = ngx_pcalloc(cycle->pool, sizeof(ngx_egress_conf_t));
+    if (ecf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     ecf->parsed = 0;
+     *     ecf->name = { 0, NULL };
+     *     ecf->ca_cert = { 0, NULL };
+     *     ecf->ca_key = { 0, NULL };
+     *     ecf->trusted_certificate = { 0, NULL };
+     *     ecf->zone_size = 0;
+     *     ecf->audit_off = 0;
+     *     ecf->chain = NULL;
+     *     ecf->leaf_key = NULL;
+     */
+
+    ecf->magic = NGX_EGRESS_MAGIC;
+    ecf->leaf_validity = NGX_CONF_UNSET;
+    ecf->secret_check = NGX_CONF_UNSET_MSEC;
+
+    ngx_rbtree_init(&ecf->names, &ecf->sentinel, ngx_str_rbtree_insert_value);
+
+    if (ngx_array_init(&ecf->sinks, cycle->pool, 1, sizeof(ngx_egress_sink_t))
+        != NGX_OK
+        || ngx_array_init(&ecf->bindings, cycle->pool, 4,
+                          sizeof(ngx_egress_binding_t *))
+           != NGX_OK
+        || ngx_array_init(&ecf->secrets, cycle->pool, 4,
+                          sizeof(ngx_egress_secret_t *))
+           != NGX_OK
+        || ngx_array_init(&ecf->fields, cycle->pool, 2,
+                          sizeof(ngx_egress_field_t *))
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    return ecf;
+}
+
+
+/* runs after the whole file was read: "user" is known now */
+
+static char *
+ngx_egress_init_conf(ngx_cycle_t *cycle, void *conf)
+{
+    ngx_egress_conf_t  *ecf = conf;
+
+    if (!ecf->parsed) {
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_egress_secret_check_paths(cycle, ecf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_egress_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char               *rv;
+    ngx_egress_conf_t  *ecf;
+
+    ecf = (ngx_egress_conf_t *) cf->cycle->conf_ctx[ngx_egress_module.index];
+
+    if (ecf->parsed) {
+        return "is duplicate";
+    }
+
+    if (ngx_egress_block_order(cf, "http") != NGX_OK
+        || ngx_egress_block_order(cf, "stream") != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    if (RAND_bytes(ecf->hash_key, sizeof(ecf->hash_key)) != 1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "RAND_bytes() failed");
+        return NGX_CONF_ERROR;
+    }
+
+    rv = ngx_egress_conf_block(cf, ecf, NGX_EGRESS_CONF);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (ngx_egress_block_done(cf, ecf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    ecf->parsed = 1;
+
+    return NGX_CONF_OK;
+}
+
+
+/*
+ * The directives in "http" and "stream" look bindings up while they are read,
+ * so that these blocks must come later.
+ */
+
+static ngx_int_t
+ngx_egress_block_order(ngx_conf_t *cf, const char *name)
+{
+    ngx_uint_t          i;
+    ngx_module_t       *module;
+    ngx_core_module_t  *ctx;
+
+    for (i = 0; cf->cycle->modules[i]; i++) {
+        module = cf->cycle->modules[i];
+
+        if (module->type != NGX_CORE_MODULE) {
+            continue;
+        }
+
+        ctx = module->ctx;
+
+        if (ctx->name.len == ngx_strlen(name)
+            && ngx_strncmp(ctx->name.data, name, ctx->name.len) == 0
+            && cf->cycle->conf_ctx[module->index] != NULL)
+        {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "the \"egress\" block must come before "
+                               "the \"%s\" block", name);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
+{
+    static char  *bundles[] = {
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/cert.pem",
+        NULL
+    };
+
+    ngx_uint_t       i;
+    ngx_file_info_t  fi;
+
+    if (ecf->name.data == NULL) {
+        ngx_str_set(&ecf->name, "nginx-egress");
+    }
+
+    ngx_conf_init_value(ecf->leaf_validity, 397 * 24 * 60 * 60);
+    ngx_conf_init_msec_value(ecf->secret_check, 1000);
+
+    if (ecf->trusted_certificate.data) {
+        if (ngx_conf_full_name(cf->cycle, &ecf->trusted_certificate, 1)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+    } else {
+
+        for (i = 0; bundles[i]; i++) {
+            if (ngx_file_info(bundles[i], &fi) != NGX_FILE_ERROR) {
+                ecf->trusted_certificate.data = (u_char *) bundles[i];
+                ecf->trusted_certificate.len = ngx_strlen(bundles[i]);
+                break;
+            }
+        }
+    }
+
+    if (ngx_egress_audit_default(cf, ecf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_egress_policy_check(cf, ecf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_egress_zone_add(cf, ecf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* at the end of the block: init_conf runs only after "http" (P13) */
+
+    return ngx_egress_ca_mint(cf, ecf);
+}
+
+
+char *
+ngx_egress_conf_block(ngx_conf_t *cf, void *object, ngx_uint_t type)
+{
+    char        *rv;
+    void       **ctx;
+    ngx_conf_t   save;
+
+    ctx = ngx_pcalloc(cf->pool, ngx_max_module * sizeof(void *));
+    if (ctx == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ctx[ngx_egress_module.index] = object;
+
+    save = *cf;
+
+    cf->ctx = ctx;
+    cf->cmd_type = type;
+
+    rv = ngx_conf_parse(cf, NULL);
+
+    *cf = save;
+
+    return rv;
+}
+
+
+/* an sf-token: it stands in Proxy-Status and Via unquoted (RFC 8941, 3.3.4) */
+
+static char *
+ngx_egress_name(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_conf_t  *ecf = conf;
+
+    u_char      ch;
+    ngx_str_t  *value;
+    ngx_uint_t  i;
+
+    if (ecf->name.data) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    for (i = 0; i < value[1].len; i++) {
+        ch = ngx_tolower(value[1].data[i]);
+
+        if (ch >= 'a' && ch <= 'z') {
+            continue;
+        }
+
+        if (i && ((ch >= '0' && ch <= '9')
+                  || ngx_strchr("!#$%&'*+-.^_`|~", ch)))
+        {
+            continue;
+        }
+
+        break;
+    }
+
+    if (i == 0 || i != value[1].len) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid name \"%V\": a letter, then letters, "
+                           "digits, \"-\", \".\" or \"_\" are needed",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    ecf->name = value[1];
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_egress_ca(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_conf_t  *ecf = conf;
+
+    ngx_str_t  *value;
+
+    if (ecf->ca_cert.data) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    ecf->ca_cert = value[1];
+    ecf->ca_key = value[2];
+
+    if (ngx_conf_full_name(cf->cycle, &ecf->ca_cert, 1) != NGX_OK
+        || ngx_conf_full_name(cf->cycle, &ecf->ca_key, 1) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_egress_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_conf_t  *ecf = conf;
+
+    ssize_t     size;
+    ngx_str_t  *value;
+
+    if (ecf->zone_size) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    size = ngx_parse_size(&value[1]);
+
+    if (size <= 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid size \"%V\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    ecf->zone_size = size;
+
+    return NGX_CONF_OK;
+}

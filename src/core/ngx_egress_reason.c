@@ -1,0 +1,168 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_egress.h>
+
+
+ngx_str_t  ngx_egress_class_names[] = {
+    ngx_null_string,
+    ngx_string("read"),
+    ngx_string("write"),
+    ngx_string("unknown")
+};
+
+
+/* in the order of the constants; DESIGN 6.6, and RFC 9209, 2.3 for errors */
+
+ngx_egress_reason_t  ngx_egress_reasons[] = {
+
+    { ngx_string("allowed"),
+      ngx_null_string,
+      ngx_null_string,
+      ngx_null_string,
+      0 },
+
+    { ngx_string("write_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("write refused, this binding is read-only"),
+      ngx_string("Only reads are allowed here. Ask a person to make this "
+                 "change, or the operator for write access."),
+      403 },
+
+    { ngx_string("class_unknown"),
+      ngx_string("http_request_denied"),
+      ngx_string("the request could not be told to be a read"),
+      ngx_string("Only requests that are known to be reads are allowed. "
+                 "The operator can add a read rule for it."),
+      403 },
+
+    { ngx_string("method_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("the method, or a field or parameter that overrides it, "
+                 "is refused"),
+      ngx_string("Send the method that is meant, without method override "
+                 "fields or a _method parameter."),
+      403 },
+
+    { ngx_string("path_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("the path could be read in more than one way"),
+      ngx_string("Send a path without empty or dot segments, backslashes "
+                 "and needless percent-encoding."),
+      403 },
+
+    { ngx_string("rule_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("refused by a rule of this binding"),
+      ngx_string("The operator has refused this path. Nothing that is sent "
+                 "differently will change it."),
+      403 },
+
+    { ngx_string("credential_missing"),
+      ngx_string("http_request_denied"),
+      ngx_string("the credential of this binding has been removed"),
+      ngx_string("Access was cut off by the operator. Trying again does not "
+                 "help until the operator restores it."),
+      403 },
+
+    { ngx_string("host_mismatch"),
+      ngx_string("http_request_error"),
+      ngx_string("the request names another host than the TLS handshake, "
+                 "or one that is not bound"),
+      ngx_string("Open a new connection for each host and let the client set "
+                 "the Host field."),
+      421 },
+
+    { ngx_string("malformed_request"),
+      ngx_string("http_request_error"),
+      ngx_string("the request is malformed"),
+      ngx_string("The request breaks a rule of HTTP. Check the client."),
+      400 },
+
+    { ngx_string("body_too_large"),
+      ngx_string("http_request_error"),
+      ngx_string("the request body is too large"),
+      ngx_string("Send a smaller body."),
+      413 },
+
+    { ngx_string("loop"),
+      ngx_string("proxy_loop_detected"),
+      ngx_string("the request has passed this gateway before"),
+      ngx_string("The next hop leads back to the gateway. The operator must "
+                 "correct the upstream of this binding."),
+      502 },
+
+    { ngx_string("secret_unreadable"),
+      ngx_string("proxy_internal_error"),
+      ngx_string("the credential of this binding could not be read"),
+      ngx_string("The operator must repair the secret file. The error log of "
+                 "the gateway tells what is wrong with it."),
+      503 },
+
+    { ngx_string("audit_unavailable"),
+      ngx_string("proxy_internal_error"),
+      ngx_string("the audit record could not be written"),
+      ngx_string("Nothing is sent without a record. The operator must make "
+                 "room for the audit log."),
+      503 },
+
+    { ngx_string("connection_refused"),
+      ngx_string("connection_refused"),
+      ngx_string("the next hop did not accept the connection"),
+      ngx_string("Try again later."),
+      502 },
+
+    { ngx_string("connection_timeout"),
+      ngx_string("connection_timeout"),
+      ngx_string("the connection to the next hop timed out"),
+      ngx_string("Try again later."),
+      504 },
+
+    { ngx_string("connection_read_timeout"),
+      ngx_string("connection_read_timeout"),
+      ngx_string("the next hop did not answer in time"),
+      ngx_string("Try again later, or ask for less at once."),
+      504 },
+
+    { ngx_string("connection_terminated"),
+      ngx_string("connection_terminated"),
+      ngx_string("the next hop closed the connection"),
+      ngx_string("Try again later."),
+      502 },
+
+    { ngx_string("tls_certificate_error"),
+      ngx_string("tls_certificate_error"),
+      ngx_string("the certificate of the next hop was not accepted"),
+      ngx_string("Nothing was sent. The operator must check the upstream and "
+                 "trusted_certificate."),
+      502 },
+
+    { ngx_string("tls_alert_received"),
+      ngx_string("tls_alert_received"),
+      ngx_string("the next hop refused the TLS handshake"),
+      ngx_string("The operator must check the upstream of this binding."),
+      502 },
+
+    { ngx_string("tls_protocol_error"),
+      ngx_string("tls_protocol_error"),
+      ngx_string("the TLS handshake with the next hop failed"),
+      ngx_string("The operator must check the upstream of this binding."),
+      502 },
+
+    { ngx_string("http_protocol_error"),
+      ngx_string("http_protocol_error"),
+      ngx_string("the next hop did not answer in HTTP"),
+      ngx_string("The operator must check the upstream of this binding."),
+      502 },
+
+    { ngx_string("http_response_incomplete"),
+      ngx_string("http_response_incomplete"),
+      ngx_string("the next hop closed the connection within its response"),
+      ngx_string("Try again later."),
+      502 }
+};

@@ -1,0 +1,593 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_egress.h>
+
+
+static ngx_uint_t ngx_egress_rule_applies(ngx_egress_rule_t *rule,
+    ngx_egress_request_t *req);
+static ngx_uint_t ngx_egress_rule_method(ngx_egress_rule_t *rule,
+    ngx_str_t *method, ngx_uint_t bit);
+static ngx_uint_t ngx_egress_rule_path(ngx_egress_rule_t *rule,
+    ngx_str_t *path, ngx_uint_t caseless);
+
+static ngx_egress_rule_t *ngx_egress_rule_add(ngx_conf_t *cf, void *conf);
+static char *ngx_egress_rule_methods(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value);
+static char *ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless);
+static char *ngx_egress_rule_text(ngx_conf_t *cf, ngx_egress_rule_t *rule);
+
+
+static struct {
+    ngx_str_t   name;
+    ngx_uint_t  bit;
+} ngx_egress_methods[] = {
+    { ngx_string("GET"), NGX_EGRESS_GET },
+    { ngx_string("HEAD"), NGX_EGRESS_HEAD },
+    { ngx_string("POST"), NGX_EGRESS_POST },
+    { ngx_string("OPTIONS"), NGX_EGRESS_OPTIONS },
+    { ngx_string("PUT"), NGX_EGRESS_PUT },
+    { ngx_string("PATCH"), NGX_EGRESS_PATCH },
+    { ngx_string("DELETE"), NGX_EGRESS_DELETE },
+    { ngx_null_string, 0 }
+};
+
+
+ngx_uint_t
+ngx_egress_method(ngx_str_t *method)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; ngx_egress_methods[i].bit; i++) {
+        if (ngx_egress_methods[i].name.len == method->len
+            && ngx_memcmp(ngx_egress_methods[i].name.data, method->data,
+                          method->len)
+               == 0)
+        {
+            return ngx_egress_methods[i].bit;
+        }
+    }
+
+    return 0;
+}
+
+
+void
+ngx_egress_classify(ngx_egress_request_t *req)
+{
+    ngx_uint_t          i, method, caseless;
+    ngx_egress_rule_t  *rule;
+
+    method = ngx_egress_method(&req->method);
+
+    rule = req->bound->binding->rules.elts;
+
+    for (i = 0; i < req->bound->binding->rules.nelts; i++) {
+
+        if (!ngx_egress_rule_applies(&rule[i], req)) {
+            continue;
+        }
+
+        if (rule[i].type == NGX_EGRESS_RULE_GIT) {
+
+            if (ngx_egress_git_classify(&req->method, &req->target.canonical,
+                                        &req->target.query,
+                                        &req->content_type, rule[i].segments,
+                                        &req->git)
+                != NGX_OK)
+            {
+                continue;
+            }
+
+            req->rule = &rule[i];
+            req->is_git = 1;
+            req->class = req->git.class;
+            return;
+        }
+
+        if (!ngx_egress_rule_method(&rule[i], &req->method, method)) {
+            continue;
+        }
+
+        /*
+         * What refuses is tried in each reading of the path that a server
+         * may have, what allows in the strictest one only (DESIGN 5.2, 6.2).
+         */
+
+        caseless = (rule[i].type == NGX_EGRESS_RULE_REFUSE
+                    || rule[i].type == NGX_EGRESS_RULE_WRITE);
+
+        if (!ngx_egress_rule_path(&rule[i], &req->target.canonical, caseless)
+            && !(caseless && req->target.encoded_slash
+                 && ngx_egress_rule_path(&rule[i], &req->target.folded, 1)))
+        {
+            continue;
+        }
+
+        req->rule = &rule[i];
+
+        switch (rule[i].type) {
+
+        case NGX_EGRESS_RULE_READ:
+            req->class = NGX_EGRESS_READ;
+            return;
+
+        case NGX_EGRESS_RULE_ANONYMOUS:
+            req->class = NGX_EGRESS_READ;
+            req->anonymous = 1;
+            return;
+
+        case NGX_EGRESS_RULE_WRITE:
+            req->class = NGX_EGRESS_WRITE;
+            return;
+
+        default: /* NGX_EGRESS_RULE_REFUSE */
+            req->class = NGX_EGRESS_UNKNOWN;
+            req->refused = 1;
+            return;
+        }
+    }
+
+    if (method == 0) {
+        req->class = NGX_EGRESS_UNKNOWN;
+
+    } else if (method & NGX_EGRESS_SAFE) {
+        req->class = NGX_EGRESS_READ;
+
+    } else {
+        req->class = NGX_EGRESS_WRITE;
+    }
+}
+
+
+ngx_uint_t
+ngx_egress_encoded_slash_allowed(ngx_egress_request_t *req)
+{
+    ngx_uint_t          i;
+    ngx_egress_rule_t  *rule;
+
+    rule = req->bound->binding->rules.elts;
+
+    for (i = 0; i < req->bound->binding->rules.nelts; i++) {
+
+        if (rule[i].type != NGX_EGRESS_RULE_SLASH
+            || (rule[i].scope && !ngx_egress_rule_applies(&rule[i], req)))
+        {
+            continue;
+        }
+
+        if (rule[i].any_path) {
+            return rule[i].on;
+        }
+
+        if (ngx_egress_rule_path(&rule[i], &req->target.canonical, 0)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_egress_rule_applies(ngx_egress_rule_t *rule, ngx_egress_request_t *req)
+{
+    ngx_uint_t            i;
+    ngx_egress_bound_t  **bounds;
+
+    if (rule->scope == NULL) {
+        return 1;
+    }
+
+    bounds = rule->scope->hosts.elts;
+
+    for (i = 0; i < rule->scope->hosts.nelts; i++) {
+        if (bounds[i] == req->bound) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_egress_rule_method(ngx_egress_rule_t *rule, ngx_str_t *method,
+    ngx_uint_t bit)
+{
+    ngx_str_t   *other;
+    ngx_uint_t   i;
+
+    if (rule->any_method) {
+        return 1;
+    }
+
+    if (bit) {
+        return (rule->methods & bit) != 0;
+    }
+
+    if (rule->others == NULL) {
+        return 0;
+    }
+
+    other = rule->others->elts;
+
+    for (i = 0; i < rule->others->nelts; i++) {
+        if (other[i].len == method->len
+            && ngx_memcmp(other[i].data, method->data, method->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_egress_rule_path(ngx_egress_rule_t *rule, ngx_str_t *path,
+    ngx_uint_t caseless)
+{
+#if (NGX_PCRE)
+    if (rule->regex) {
+        return ngx_regex_exec(rule->regex, path, NULL, 0) >= 0;
+    }
+#endif
+
+    if (rule->exact.data) {
+        return rule->exact.len == path->len
+               && (caseless ? ngx_strncasecmp(rule->exact.data, path->data,
+                                              path->len)
+                            : ngx_memcmp(rule->exact.data, path->data,
+                                         path->len))
+                  == 0;
+    }
+
+    return ngx_egress_prefix_match(&rule->prefix, path, caseless);
+}
+
+
+ngx_uint_t
+ngx_egress_prefix_match(ngx_str_t *prefix, ngx_str_t *path,
+    ngx_uint_t caseless)
+{
+    if (path->len < prefix->len
+        || (caseless ? ngx_strncasecmp(prefix->data, path->data, prefix->len)
+                     : ngx_memcmp(prefix->data, path->data, prefix->len))
+           != 0)
+    {
+        return 0;
+    }
+
+    return path->len == prefix->len
+           || path->data[prefix->len] == '/'
+           || prefix->data[prefix->len - 1] == '/';
+}
+
+
+char *
+ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char               *rv;
+    ngx_str_t          *value;
+    ngx_uint_t          n, caseless;
+    ngx_egress_rule_t  *rule;
+
+    rule = ngx_egress_rule_add(cf, conf);
+    if (rule == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    rule->type = cmd->offset;
+
+    value = cf->args->elts;
+    n = cf->args->nelts - 2;
+
+    rv = ngx_egress_rule_methods(cf, rule, &value[1]);
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    caseless = (rule->type == NGX_EGRESS_RULE_REFUSE
+                || rule->type == NGX_EGRESS_RULE_WRITE);
+
+    rv = ngx_egress_rule_pattern(cf, rule, &value[2], n, caseless);
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (rule->type == NGX_EGRESS_RULE_READ && rule->exact.data == NULL
+        && !rule->any_method && (rule->methods & ~NGX_EGRESS_SAFE))
+    {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"read %V\" allows an unsafe method for more "
+                           "than one exact path", &value[1]);
+
+    } else if (rule->type == NGX_EGRESS_RULE_READ && rule->exact.data == NULL
+               && rule->any_method)
+    {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"read *\" allows every method for more "
+                           "than one exact path");
+    }
+
+    return ngx_egress_rule_text(cf, rule);
+}
+
+
+char *
+ngx_egress_git(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_int_t           n;
+    ngx_str_t          *value;
+    ngx_egress_rule_t  *rule;
+
+    value = cf->args->elts;
+    n = 0;
+
+    if (cf->args->nelts == 3) {
+
+        if (ngx_strncmp(value[2].data, "segments=", 9) != 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[2]);
+            return NGX_CONF_ERROR;
+        }
+
+        n = ngx_atoi(value[2].data + 9, value[2].len - 9);
+
+        if (n < 1 || n > 32) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid number of segments \"%V\"",
+                               &value[2]);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strcmp(value[1].data, "on") != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"git\" directive, "
+                           "it must be \"on\" or \"off\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    rule = ngx_egress_rule_add(cf, conf);
+    if (rule == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    rule->type = NGX_EGRESS_RULE_GIT;
+    rule->segments = n;
+
+    return ngx_egress_rule_text(cf, rule);
+}
+
+
+char *
+ngx_egress_encoded_slash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_str_t          *value;
+    ngx_egress_rule_t  *rule;
+
+    value = cf->args->elts;
+
+    rule = ngx_egress_rule_add(cf, conf);
+    if (rule == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    rule->type = NGX_EGRESS_RULE_SLASH;
+
+    if (cf->args->nelts == 2
+        && (ngx_strcmp(value[1].data, "on") == 0
+            || ngx_strcmp(value[1].data, "off") == 0))
+    {
+        rule->any_path = 1;
+        rule->on = (value[1].len == 2);
+
+        return NGX_CONF_OK;
+    }
+
+    return ngx_egress_rule_pattern(cf, rule, &value[1], cf->args->nelts - 1,
+                                   0);
+}
+
+
+static ngx_egress_rule_t *
+ngx_egress_rule_add(ngx_conf_t *cf, void *conf)
+{
+    ngx_egress_rule_t     *rule;
+    ngx_egress_scope_t    *scope;
+    ngx_egress_binding_t  *binding;
+
+    if (cf->cmd_type == NGX_EGRESS_HOST_CONF) {
+        scope = conf;
+        binding = scope->binding;
+
+    } else {
+        scope = NULL;
+        binding = conf;
+    }
+
+    rule = ngx_array_push(&binding->rules);
+    if (rule == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(rule, sizeof(ngx_egress_rule_t));
+
+    rule->scope = scope;
+
+    ngx_egress_place(cf, &rule->place);
+
+    return rule;
+}
+
+
+static char *
+ngx_egress_rule_methods(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value)
+{
+    u_char      *p, *last, *next;
+    ngx_str_t    method, *other;
+    ngx_uint_t   bit;
+
+    if (value->len == 1 && value->data[0] == '*') {
+        rule->any_method = 1;
+        return NGX_CONF_OK;
+    }
+
+    last = value->data + value->len;
+
+    for (p = value->data; p <= last; p = next + 1) {
+
+        next = ngx_strlchr(p, last, ',');
+
+        if (next == NULL) {
+            next = last;
+        }
+
+        method.data = p;
+        method.len = next - p;
+
+        while (p < next && ((*p >= 'A' && *p <= 'Z') || *p == '-')) {
+            p++;
+        }
+
+        if (p != next || method.len == 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid method in \"%V\"", value);
+            return NGX_CONF_ERROR;
+        }
+
+        bit = ngx_egress_method(&method);
+
+        if (bit) {
+            rule->methods |= bit;
+            continue;
+        }
+
+        if (rule->others == NULL) {
+            rule->others = ngx_array_create(cf->pool, 1, sizeof(ngx_str_t));
+            if (rule->others == NULL) {
+                return NGX_CONF_ERROR;
+            }
+        }
+
+        other = ngx_array_push(rule->others);
+        if (other == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        *other = method;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* "= /exact", "/prefix" or "~ regex", on the canonical path */
+
+static char *
+ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless)
+{
+#if (NGX_PCRE)
+    u_char               errstr[NGX_MAX_CONF_ERRSTR];
+    ngx_regex_compile_t  rc;
+#endif
+
+    if (value[0].len == 1 && value[0].data[0] == '=' && n == 2) {
+
+        if (value[1].len && value[1].data[0] == '/') {
+            rule->exact = value[1];
+            return NGX_CONF_OK;
+        }
+
+        value++;
+
+    } else if (value[0].len == 1 && value[0].data[0] == '~' && n == 2) {
+
+#if (NGX_PCRE)
+        ngx_memzero(&rc, sizeof(ngx_regex_compile_t));
+
+        rc.pattern = value[1];
+        rc.pool = cf->pool;
+        rc.err.len = NGX_MAX_CONF_ERRSTR;
+        rc.err.data = errstr;
+        rc.options = caseless ? NGX_REGEX_CASELESS : 0;
+
+        if (ngx_regex_compile(&rc) != NGX_OK) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V", &rc.err);
+            return NGX_CONF_ERROR;
+        }
+
+        rule->regex = rc.regex;
+
+        return NGX_CONF_OK;
+#else
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "using regex \"%V\" requires PCRE library",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+#endif
+
+    } else if (n == 1 && value[0].len && value[0].data[0] == '/') {
+        rule->prefix = value[0];
+        return NGX_CONF_OK;
+
+    } else if (n == 2 && value[0].len && value[0].data[0] == '/') {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown inspector \"%V\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid pattern \"%V\": \"= /exact\", \"/prefix\" "
+                       "or \"~ regex\" is needed", &value[0]);
+
+    return NGX_CONF_ERROR;
+}
+
+
+/* the rule in the operator's own words */
+
+static char *
+ngx_egress_rule_text(ngx_conf_t *cf, ngx_egress_rule_t *rule)
+{
+    size_t       len;
+    u_char      *p;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+    len = 0;
+
+    for (i = 0; i < cf->args->nelts; i++) {
+        len += value[i].len + 1;
+    }
+
+    p = ngx_pnalloc(cf->pool, len);
+    if (p == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    rule->text.data = p;
+    rule->text.len = len - 1;
+
+    for (i = 0; i < cf->args->nelts; i++) {
+        p = ngx_cpymem(p, value[i].data, value[i].len);
+        *p++ = ' ';
+    }
+
+    return NGX_CONF_OK;
+}

@@ -1,0 +1,326 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#ifndef _NGX_HTTP_EGRESS_H_INCLUDED_
+#define _NGX_HTTP_EGRESS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_egress.h>
+
+
+/* a name that nobody can write in a configuration (prototype2 P12) */
+#define NGX_HTTP_EGRESS_UPSTREAM       "egress pass"
+
+#define NGX_HTTP_EGRESS_TERMINATE_OFF  0
+#define NGX_HTTP_EGRESS_TERMINATE_ON   1
+
+/* what becomes of a bound field, NGX_HTTP_EGRESS_PASS being the default */
+#define NGX_HTTP_EGRESS_PASS           0
+#define NGX_HTTP_EGRESS_REMOVE         1
+#define NGX_HTTP_EGRESS_SWAP           2
+#define NGX_HTTP_EGRESS_SET            3
+
+#define NGX_HTTP_EGRESS_CRED_NONE      0
+#define NGX_HTTP_EGRESS_CRED_SWAPPED   1
+#define NGX_HTTP_EGRESS_CRED_SET       2
+#define NGX_HTTP_EGRESS_CRED_FOREIGN   3
+#define NGX_HTTP_EGRESS_CRED_MISSING   4
+#define NGX_HTTP_EGRESS_CRED_STRIPPED  5
+
+
+typedef struct {
+    ngx_egress_conf_t             *egress;
+    ngx_http_upstream_srv_conf_t  *upstream;
+    ngx_array_t                    variables;   /* ngx_int_t, guarded ones */
+    ngx_hash_t                     names;       /* ngx_http_egress_name_t */
+} ngx_http_egress_main_conf_t;
+
+
+typedef struct {
+    ngx_uint_t                     terminate;
+    ngx_flag_t                     pass;        /* in any location */
+    ngx_egress_place_t             place;
+} ngx_http_egress_srv_conf_t;
+
+
+typedef struct {
+    ngx_flag_t                     pass;
+    ngx_egress_binding_t          *binding;     /* of base-URL mode */
+    ngx_str_t                      prefix;
+    ngx_flag_t                     exact;
+    ngx_egress_place_t             place;
+    ngx_http_handler_pt            handler;
+    ngx_uint_t                     nheaders;    /* our proxy_set_header */
+} ngx_http_egress_loc_conf_t;
+
+
+/* one bound field of a request */
+
+typedef struct {
+    ngx_table_elt_t               *header;      /* the first, or NULL */
+    ngx_uint_t                     count;
+    ngx_uint_t                     action;
+    ngx_egress_header_t           *bound;
+    ngx_egress_authorization_t     auth;
+    unsigned                       user:1;      /* the placeholder is there */
+    unsigned                       password:1;
+    unsigned                       basic:1;     /* of SET */
+} ngx_http_egress_field_t;
+
+
+/* memory that has held a secret */
+
+typedef struct {
+    u_char                        *data;
+    size_t                         len;
+} ngx_http_egress_copy_t;
+
+
+/*
+ * The state of a request, kept by a cleanup of the main request's pool: it
+ * outlives internal redirects, which clear module contexts (P10).
+ */
+
+typedef struct {
+    ngx_http_request_t            *request;
+    ngx_egress_conf_t             *conf;
+    ngx_egress_record_t           *record;
+    ngx_egress_request_t           req;
+    ngx_uint_t                     reason;
+    ngx_uint_t                     via;
+    ngx_uint_t                     credential;
+    ngx_str_t                      host;
+    ngx_uint_t                     port;
+    ngx_str_t                      path;
+    u_char                         id[NGX_EGRESS_ID_LEN];
+    u_char                         credential_id[8];
+
+    ngx_http_egress_field_t       *fields;      /* by field index */
+    ngx_array_t                    copies;      /* ngx_http_egress_copy_t */
+
+    ngx_list_t                     headers;     /* the client's, saved */
+    ngx_str_t                      unparsed_uri;
+    ngx_uint_t                     log_level;
+
+    ngx_str_t                      body;        /* of a refusal */
+
+    ngx_int_t                    (*process_header)(ngx_http_request_t *r);
+    ngx_int_t                    (*reinit_request)(ngx_http_request_t *r);
+    void                         (*finalize_request)(ngx_http_request_t *r,
+                                                     ngx_int_t rc);
+
+    unsigned                       decided:1;
+    unsigned                       denied:1;
+    unsigned                       audited:1;
+    unsigned                       injected:1;
+    unsigned                       closed:1;
+    unsigned                       has_credential_id:1;
+    unsigned                       headers_saved:1;
+    unsigned                       uri_saved:1;
+    unsigned                       log_masked:1;
+    unsigned                       replace:1;   /* the body, by ours */
+    unsigned                       replaced:1;
+    unsigned                       connection_tokens:1;
+    unsigned                       remove_headers:1;
+    unsigned                       loop:1;
+    unsigned                       method_overridden:1;
+} ngx_http_egress_ctx_t;
+
+
+/* what a client's header field is to us; the value of the "names" hash */
+
+typedef struct {
+    ngx_uint_t                     kind;
+    ngx_egress_field_t            *field;
+} ngx_http_egress_name_t;
+
+#define NGX_HTTP_EGRESS_NAME_REMOVE      1
+#define NGX_HTTP_EGRESS_NAME_OVERRIDE    2
+#define NGX_HTTP_EGRESS_NAME_CONNECTION  3
+#define NGX_HTTP_EGRESS_NAME_VIA         4
+#define NGX_HTTP_EGRESS_NAME_FIELD       5
+#define NGX_HTTP_EGRESS_NAME_OURS        6
+
+
+/*
+ * ngx_http_egress_decision.c
+ */
+
+/* The handler of the PRECONTENT phase: one decision for each request. */
+ngx_int_t ngx_http_egress_handler(ngx_http_request_t *r);
+
+/* The state of a request, or NULL; found after internal redirects too. */
+ngx_http_egress_ctx_t *ngx_http_egress_get_ctx(ngx_http_request_t *r);
+
+/* The same, made where there is none; NULL only without memory. */
+ngx_http_egress_ctx_t *ngx_http_egress_create_ctx(ngx_http_request_t *r);
+
+/* Puts back what was replaced in the request; a cleanup handler, too. */
+void ngx_http_egress_restore(void *data);
+
+/* The client's connection, which for HTTP/2 is not r->connection. */
+ngx_connection_t *ngx_http_egress_connection(ngx_http_request_t *r);
+
+
+/*
+ * ngx_http_egress_header.c: the client's header fields, DESIGN 6.7.
+ */
+
+/* Looks all fields over once; fills in fields[] and the flags of "ctx". */
+ngx_int_t ngx_http_egress_scan_headers(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* Puts a list without the fields that never go upstream in place. */
+ngx_int_t ngx_http_egress_filter_headers(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* Builds the hash of names; at the end of configuration. */
+ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
+    ngx_http_egress_main_conf_t *emcf);
+
+
+/*
+ * ngx_http_egress_credential.c: from placeholder to secret.
+ */
+
+/*
+ * Decides what becomes of the bound fields.  Returns a reason code,
+ * NGX_EGRESS_ALLOWED where the request may go on.
+ */
+ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * The value of a bound field while the upstream request is built, and nothing
+ * at any other time (prototype P6, design 3).
+ */
+ngx_int_t ngx_http_egress_field_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+
+/* Wipes all copies of secrets that the request made. */
+void ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
+
+/* Wipes plain text that stayed in the buffer of an upstream connection. */
+void ngx_http_egress_wipe_connection(ngx_connection_t *c);
+
+
+/*
+ * ngx_http_egress_pass.c: the stock proxy module, set up safely.
+ */
+char *ngx_http_egress_pass(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* Once all is merged: nothing beside egress_pass may undo what it set. */
+char *ngx_http_egress_pass_check(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *prev, ngx_http_egress_loc_conf_t *conf);
+
+
+/*
+ * ngx_http_egress_peer.c: our own peer selection.
+ */
+ngx_int_t ngx_http_egress_init_upstream(ngx_conf_t *cf,
+    ngx_http_upstream_srv_conf_t *uscf);
+
+
+/*
+ * ngx_http_egress_pool.c: idle upstream connections of a worker, by bound
+ * host: host, port, TLS name, binding, scheme and fixed address in one.
+ */
+
+/* Prepares the pool of a worker; all memory is of the cycle. */
+ngx_int_t ngx_http_egress_pool_init(ngx_cycle_t *cycle,
+    ngx_egress_conf_t *ecf);
+
+/*
+ * Takes an idle connection to "bound" that is at most "age" ms idle, or any
+ * where age is 0; its logs are set to "log".  Returns NULL where there is none.
+ */
+ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
+    ngx_msec_t age, ngx_log_t *log);
+
+/*
+ * Takes over a connection that is idle now.  Returns NGX_OK, or NGX_DECLINED
+ * where it can't be kept: it then stays the caller's.
+ */
+ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
+    ngx_connection_t *c);
+
+#if (NGX_HTTP_SSL)
+
+/* The last TLS session with "bound", or NULL; owned by the pool. */
+ngx_ssl_session_t *ngx_http_egress_pool_session(ngx_egress_bound_t *bound);
+
+/* Replaces it; takes over the reference.  NULL drops it. */
+void ngx_http_egress_pool_save_session(ngx_egress_bound_t *bound,
+    ngx_ssl_session_t *session);
+
+#endif
+
+
+/*
+ * ngx_http_egress_terminate.c: TLS for bound hosts.
+ */
+char *ngx_http_egress_terminate(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+ngx_int_t ngx_http_egress_terminate_init(ngx_conf_t *cf,
+    ngx_http_egress_main_conf_t *emcf);
+
+/* The record of a connection that a terminator serves, or NULL. */
+ngx_egress_record_t *ngx_http_egress_get_record(ngx_connection_t *c);
+
+
+/*
+ * ngx_http_egress_refusal.c: what a refused client sees, DESIGN 6.6.
+ */
+ngx_int_t ngx_http_egress_filter_init(ngx_conf_t *cf);
+
+/*
+ * Marks the request as refused for "reason", writes the audit line, and
+ * returns the status, for a phase handler to return.
+ */
+ngx_int_t ngx_http_egress_refuse(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t reason);
+
+
+/*
+ * ngx_http_egress_log.c: audit records of requests, DESIGN 6.11.
+ */
+
+/* Fills in a record from what is known so far. */
+ngx_int_t ngx_http_egress_record(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_audit_t *rec);
+
+/* The same with what is known at the end: sizes, times, the upstream. */
+ngx_int_t ngx_http_egress_completion(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_audit_t *rec);
+
+/* Writes the decision line.  NGX_ERROR: no record, no request. */
+ngx_int_t ngx_http_egress_log_decision(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* The handler of the log phase. */
+ngx_int_t ngx_http_egress_log_handler(ngx_http_request_t *r);
+
+
+/*
+ * ngx_http_egress_variables.c
+ */
+ngx_int_t ngx_http_egress_add_variables(ngx_conf_t *cf);
+
+/* One guarded variable for each field that a binding names. */
+ngx_int_t ngx_http_egress_add_field_variables(ngx_conf_t *cf,
+    ngx_http_egress_main_conf_t *emcf);
+
+extern ngx_str_t  ngx_http_egress_credentials[];
+extern ngx_str_t  ngx_http_egress_vias[];
+
+
+extern ngx_module_t  ngx_http_egress_module;
+
+
+#endif /* _NGX_HTTP_EGRESS_H_INCLUDED_ */

@@ -1,0 +1,744 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+static ngx_uint_t ngx_http_egress_swap(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
+static ngx_uint_t ngx_http_egress_swap_field(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred,
+    ngx_egress_header_t *header);
+static void ngx_http_egress_set(ngx_http_egress_ctx_t *ctx,
+    ngx_egress_credential_t *cred);
+static void ngx_http_egress_strip(ngx_http_egress_ctx_t *ctx,
+    ngx_egress_credential_t *cred);
+static ngx_uint_t ngx_http_egress_secret_state(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
+
+static void ngx_http_egress_guard(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_process_header(ngx_http_request_t *r);
+static ngx_int_t ngx_http_egress_reinit(ngx_http_request_t *r);
+static void ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc);
+static ngx_int_t ngx_http_egress_field_pass(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_http_egress_field_t *field);
+static ngx_int_t ngx_http_egress_field_secret(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_field_t *field);
+static ngx_int_t ngx_http_egress_field_set(ngx_http_request_t *r,
+    ngx_str_t *value, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_field_t *field, ngx_str_t *secret);
+static u_char *ngx_http_egress_alloc(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, size_t len);
+
+
+ngx_uint_t
+ngx_http_egress_credential(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t                i, reason;
+    ngx_egress_header_t      *header;
+    ngx_egress_credential_t  *cred;
+
+    cred = &ctx->req.bound->binding->credential;
+    header = cred->headers.elts;
+
+    if (cred->inject == NGX_EGRESS_INJECT_OFF) {
+
+        for (i = 0; i < cred->headers.nelts; i++) {
+            if (ctx->fields[header[i].field->index].count) {
+                ctx->credential = NGX_HTTP_EGRESS_CRED_FOREIGN;
+            }
+        }
+
+        return NGX_EGRESS_ALLOWED;
+    }
+
+    /* two fields of one name: which of them counts can't be told (H-04) */
+
+    for (i = 0; i < cred->headers.nelts; i++) {
+        if (ctx->fields[header[i].field->index].count > 1) {
+            return NGX_EGRESS_MALFORMED_REQUEST;
+        }
+    }
+
+    if (cred->inject == NGX_EGRESS_INJECT_STRIP
+        || ctx->req.anonymous || !ctx->req.credentialed)
+    {
+        ngx_http_egress_strip(ctx, cred);
+        return NGX_EGRESS_ALLOWED;
+    }
+
+    if (cred->inject == NGX_EGRESS_INJECT_ALWAYS) {
+        ngx_http_egress_strip(ctx, cred);
+        ngx_http_egress_set(ctx, cred);
+
+        return ngx_http_egress_secret_state(r, ctx, cred);
+    }
+
+    reason = ngx_http_egress_swap(r, ctx, cred);
+
+    if (reason == NGX_EGRESS_ALLOWED
+        && cred->inject == NGX_EGRESS_INJECT_IF_ABSENT
+        && ctx->credential == NGX_HTTP_EGRESS_CRED_NONE)
+    {
+        ngx_http_egress_set(ctx, cred);
+        reason = ngx_http_egress_secret_state(r, ctx, cred);
+    }
+
+    return reason;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_swap(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_egress_credential_t *cred)
+{
+    ngx_uint_t            i, reason;
+    ngx_egress_header_t  *header;
+
+    header = cred->headers.elts;
+
+    for (i = 0; i < cred->headers.nelts; i++) {
+        reason = ngx_http_egress_swap_field(r, ctx, cred, &header[i]);
+
+        if (reason != NGX_EGRESS_ALLOWED) {
+            return reason;
+        }
+    }
+
+    if (ctx->credential == NGX_HTTP_EGRESS_CRED_SWAPPED) {
+        return ngx_http_egress_secret_state(r, ctx, cred);
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_egress_credential_t *cred, ngx_egress_header_t *header)
+{
+    u_char                      *buf;
+    ngx_int_t                    rc;
+    ngx_str_t                   *value;
+    ngx_array_t                 *all;
+    ngx_http_egress_field_t     *field;
+    ngx_egress_authorization_t  *auth;
+
+    field = &ctx->fields[header->field->index];
+
+    if (field->header == NULL) {
+        return NGX_EGRESS_ALLOWED;
+    }
+
+    value = &field->header->value;
+    auth = &field->auth;
+    all = &cred->placeholders;
+
+    if (header->affixed) {
+        rc = ngx_egress_authorization_parse_affixed(value, &header->prefix,
+                                                    &header->suffix, auth);
+
+    } else {
+        buf = ngx_pnalloc(r->pool, value->len + 1);
+        if (buf == NULL) {
+            return NGX_EGRESS_MALFORMED_REQUEST;
+        }
+
+        rc = ngx_egress_authorization_parse(value, buf, auth);
+    }
+
+    if (rc == NGX_ERROR) {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    if (rc == NGX_OK) {
+
+        switch (auth->form) {
+
+        case NGX_EGRESS_AUTH_NONE:
+            return NGX_EGRESS_ALLOWED;
+
+        case NGX_EGRESS_AUTH_PLAIN:
+            field->user = (ngx_egress_placeholder_find(ctx->conf, all,
+                                                       &auth->token)
+                           != NULL);
+            break;
+
+        default: /* NGX_EGRESS_AUTH_BASIC */
+            field->user = (ngx_egress_placeholder_find(ctx->conf, all,
+                                                       &auth->user)
+                           != NULL);
+            field->password = (ngx_egress_placeholder_find(ctx->conf, all,
+                                                           &auth->password)
+                               != NULL);
+        }
+    }
+
+    if (field->user || field->password) {
+        field->action = NGX_HTTP_EGRESS_SWAP;
+        field->bound = header;
+        ctx->credential = NGX_HTTP_EGRESS_CRED_SWAPPED;
+
+    } else if (ctx->credential == NGX_HTTP_EGRESS_CRED_NONE) {
+        ctx->credential = NGX_HTTP_EGRESS_CRED_FOREIGN;
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+/* the first header of a binding is the one that is set */
+
+static void
+ngx_http_egress_set(ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred)
+{
+    ngx_egress_header_t      *header;
+    ngx_http_egress_field_t  *field;
+
+    header = cred->headers.elts;
+    field = &ctx->fields[header->field->index];
+
+    field->action = NGX_HTTP_EGRESS_SET;
+    field->bound = header;
+    field->basic = (header->authorization && cred->basic_user.len
+                    && (cred->basic_everywhere || ctx->req.is_git));
+
+    ctx->credential = NGX_HTTP_EGRESS_CRED_SET;
+}
+
+
+static void
+ngx_http_egress_strip(ngx_http_egress_ctx_t *ctx,
+    ngx_egress_credential_t *cred)
+{
+    ngx_uint_t                i;
+    ngx_egress_header_t      *header;
+    ngx_http_egress_field_t  *field;
+
+    header = cred->headers.elts;
+
+    for (i = 0; i < cred->headers.nelts; i++) {
+
+        field = &ctx->fields[header[i].field->index];
+        field->action = NGX_HTTP_EGRESS_REMOVE;
+
+        if (field->count) {
+            ctx->credential = NGX_HTTP_EGRESS_CRED_STRIPPED;
+        }
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_egress_secret_state(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred)
+{
+    ngx_str_t  id;
+
+    switch (ngx_egress_secret_get(ctx->conf, cred->secret, NULL, &id,
+                                  r->connection->log))
+    {
+
+    case NGX_OK:
+        ngx_memcpy(ctx->credential_id, id.data, sizeof(ctx->credential_id));
+        ctx->has_credential_id = 1;
+        return NGX_EGRESS_ALLOWED;
+
+    case NGX_DECLINED:
+        ctx->credential = NGX_HTTP_EGRESS_CRED_MISSING;
+        return NGX_EGRESS_CREDENTIAL_MISSING;
+
+    default: /* NGX_ERROR */
+        ctx->credential = NGX_HTTP_EGRESS_CRED_MISSING;
+        return NGX_EGRESS_SECRET_UNREADABLE;
+    }
+}
+
+
+ngx_int_t
+ngx_http_egress_field_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_http_upstream_t      *u;
+    ngx_http_egress_ctx_t    *ctx;
+    ngx_http_egress_field_t  *field;
+
+    v->valid = 0;
+    v->no_cacheable = 1;
+    v->not_found = 1;
+    v->len = 0;
+    v->data = (u_char *) "";
+
+    /*
+     * An internal redirect clears the module's context; u->cleanup is set
+     * once the request is built, and cleared again at the end, when "closed"
+     * is set.
+     */
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_egress_module);
+    u = r->upstream;
+
+    if (ctx == NULL || u == NULL || u->create_request == NULL
+        || u->cleanup != NULL || ctx->closed || ctx->denied
+        || !ctx->audited)
+    {
+        return NGX_OK;
+    }
+
+    if (!ctx->injected) {
+        ngx_http_egress_guard(r, ctx);
+    }
+
+    field = &ctx->fields[data];
+
+    switch (field->action) {
+
+    case NGX_HTTP_EGRESS_REMOVE:
+        return NGX_OK;
+
+    case NGX_HTTP_EGRESS_SWAP:
+    case NGX_HTTP_EGRESS_SET:
+        return ngx_http_egress_field_secret(r, v, ctx, field);
+
+    default: /* NGX_HTTP_EGRESS_PASS */
+        return ngx_http_egress_field_pass(r, v, field);
+    }
+}
+
+
+static void
+ngx_http_egress_guard(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    ctx->injected = 1;
+
+    ctx->process_header = u->process_header;
+    ctx->reinit_request = u->reinit_request;
+    ctx->finalize_request = u->finalize_request;
+
+    u->process_header = ngx_http_egress_process_header;
+    u->reinit_request = ngx_http_egress_reinit;
+    u->finalize_request = ngx_http_egress_finalize;
+}
+
+
+/* before another attempt the proxy module starts over with its own parser */
+
+static ngx_int_t
+ngx_http_egress_reinit(ngx_http_request_t *r)
+{
+    ngx_int_t               rc;
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_egress_get_ctx(r);
+
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ctx->reinit_request(r);
+
+    ctx->process_header = r->upstream->process_header;
+    r->upstream->process_header = ngx_http_egress_process_header;
+
+    return rc;
+}
+
+
+/*
+ * Core quotes malformed lines of a response at error level, and an upstream
+ * may have put the secret there (DESIGN 6.7, security X-34).
+ */
+
+static ngx_int_t
+ngx_http_egress_process_header(ngx_http_request_t *r)
+{
+    ngx_log_t              *log;
+    ngx_int_t               rc;
+    ngx_uint_t              level;
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_egress_get_ctx(r);
+
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    log = r->connection->log;
+    level = log->log_level;
+
+    if ((level & NGX_LOG_DEBUG_ALL) || level > NGX_LOG_CRIT) {
+        log->log_level = NGX_LOG_CRIT;
+    }
+
+    rc = ctx->process_header(r);
+
+    log->log_level = level;
+
+    if (rc == NGX_ERROR || rc == NGX_HTTP_UPSTREAM_INVALID_HEADER) {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "upstream of binding \"%V\" sent an invalid response",
+                      &ctx->req.bound->binding->name);
+    }
+
+    /* a status line sets up another parser for the lines that follow it */
+
+    if (r->upstream->process_header != ngx_http_egress_process_header) {
+        ctx->process_header = r->upstream->process_header;
+        r->upstream->process_header = ngx_http_egress_process_header;
+    }
+
+    return rc;
+}
+
+
+static void
+ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_egress_get_ctx(r);
+
+    if (ctx == NULL) {
+        return;
+    }
+
+    ngx_http_egress_wipe(r, ctx);
+
+    if (ctx->finalize_request) {
+        ctx->finalize_request(r, rc);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_egress_field_pass(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_http_egress_field_t *field)
+{
+    size_t            len;
+    u_char           *p;
+    ngx_uint_t        i, n;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h, *first;
+
+    first = field->header;
+
+    if (first == NULL) {
+        return NGX_OK;
+    }
+
+    v->valid = 1;
+    v->not_found = 0;
+    v->len = first->value.len;
+    v->data = first->value.data;
+
+    if (field->count == 1) {
+        return NGX_OK;
+    }
+
+    /* several lines are one list (RFC 9110, 5.3) */
+
+    len = 0;
+    p = NULL;
+
+    for (n = 0; n < 2; n++) {
+
+        part = &r->headers_in.headers.part;
+        h = part->elts;
+
+        for (i = 0; /* void */ ; i++) {
+
+            if (i >= part->nelts) {
+                if (part->next == NULL) {
+                    break;
+                }
+
+                part = part->next;
+                h = part->elts;
+                i = 0;
+            }
+
+            if (h[i].hash != first->hash || h[i].key.len != first->key.len
+                || ngx_strncmp(h[i].lowcase_key, first->lowcase_key,
+                               h[i].key.len)
+                   != 0)
+            {
+                continue;
+            }
+
+            if (n == 0) {
+                len += h[i].value.len + 2;
+                continue;
+            }
+
+            if (p != v->data) {
+                *p++ = ',';
+                *p++ = ' ';
+            }
+
+            p = ngx_cpymem(p, h[i].value.data, h[i].value.len);
+        }
+
+        if (n == 0) {
+            p = ngx_pnalloc(r->pool, len);
+            if (p == NULL) {
+                return NGX_ERROR;
+            }
+
+            v->data = p;
+        }
+    }
+
+    v->len = p - v->data;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_egress_field_secret(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_field_t *field)
+{
+    size_t                    len;
+    u_char                   *p, *scratch;
+    ngx_str_t                 secret, value;
+    ngx_egress_credential_t  *cred;
+
+    cred = &ctx->req.bound->binding->credential;
+
+    /* gone between the decision and now: nothing is set, 401 comes back */
+
+    if (ngx_egress_secret_get(ctx->conf, cred->secret, &secret, NULL,
+                              r->connection->log)
+        != NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    if (field->action == NGX_HTTP_EGRESS_SET) {
+        if (ngx_http_egress_field_set(r, &value, ctx, field, &secret)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        goto done;
+    }
+
+    len = ngx_egress_authorization_len(&field->auth, field->user,
+                                       field->password, &secret);
+
+    p = ngx_http_egress_alloc(r, ctx, len);
+
+    scratch = ngx_http_egress_alloc(r, ctx, field->auth.user.len
+                                            + field->auth.password.len
+                                            + 2 * secret.len + 1);
+
+    if (p == NULL || scratch == NULL) {
+        return NGX_ERROR;
+    }
+
+    value.data = p;
+    value.len = ngx_egress_authorization_build(p, &field->auth, field->user,
+                                               field->password, &secret,
+                                               scratch)
+                - p;
+
+done:
+
+    v->valid = 1;
+    v->not_found = 0;
+    v->len = value.len;
+    v->data = value.data;
+
+    return NGX_OK;
+}
+
+
+/* prefix + secret + suffix, "Bearer " + secret, or Basic */
+
+static ngx_int_t
+ngx_http_egress_field_set(ngx_http_request_t *r, ngx_str_t *value,
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_field_t *field,
+    ngx_str_t *secret)
+{
+    size_t                    len;
+    u_char                   *p, *scratch;
+    ngx_str_t                 pair, encoded, prefix;
+    ngx_egress_header_t      *header;
+    ngx_egress_credential_t  *cred;
+
+    header = field->bound;
+    cred = &ctx->req.bound->binding->credential;
+
+    if (field->basic) {
+
+        pair.len = cred->basic_user.len + 1 + secret->len;
+
+        scratch = ngx_http_egress_alloc(r, ctx, pair.len);
+        if (scratch == NULL) {
+            return NGX_ERROR;
+        }
+
+        pair.data = scratch;
+
+        p = ngx_cpymem(scratch, cred->basic_user.data, cred->basic_user.len);
+        *p++ = ':';
+        ngx_memcpy(p, secret->data, secret->len);
+
+        len = sizeof("Basic ") - 1 + ngx_base64_encoded_length(pair.len);
+
+        value->data = ngx_http_egress_alloc(r, ctx, len);
+        if (value->data == NULL) {
+            return NGX_ERROR;
+        }
+
+        encoded.data = ngx_cpymem(value->data, "Basic ",
+                                  sizeof("Basic ") - 1);
+
+        ngx_encode_base64(&encoded, &pair);
+
+        value->len = encoded.data + encoded.len - value->data;
+
+        return NGX_OK;
+    }
+
+    prefix = header->prefix;
+
+    if (header->authorization && !header->affixed) {
+        ngx_str_set(&prefix, "Bearer ");
+    }
+
+    value->len = prefix.len + secret->len + header->suffix.len;
+
+    value->data = ngx_http_egress_alloc(r, ctx, value->len);
+    if (value->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_cpymem(value->data, prefix.data, prefix.len);
+    p = ngx_cpymem(p, secret->data, secret->len);
+    ngx_memcpy(p, header->suffix.data, header->suffix.len);
+
+    return NGX_OK;
+}
+
+
+/* noted before it is used, so that it is wiped whatever happens */
+
+static u_char *
+ngx_http_egress_alloc(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    size_t len)
+{
+    ngx_http_egress_copy_t  *copy;
+
+    copy = ngx_array_push(&ctx->copies);
+    if (copy == NULL) {
+        return NULL;
+    }
+
+    copy->len = 0;
+    copy->data = ngx_pnalloc(r->main->pool, len + 1);
+
+    if (copy->data) {
+        copy->len = len + 1;
+    }
+
+    return copy->data;
+}
+
+
+void
+ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_int_t                    *index;
+    ngx_buf_t                    *b;
+    ngx_uint_t                    i;
+    ngx_http_upstream_t          *u;
+    ngx_http_egress_copy_t       *copy;
+    ngx_http_egress_main_conf_t  *emcf;
+
+    copy = ctx->copies.elts;
+
+    for (i = 0; i < ctx->copies.nelts; i++) {
+        if (copy[i].len) {
+            ngx_explicit_memzero(copy[i].data, copy[i].len);
+        }
+    }
+
+    ctx->copies.nelts = 0;
+
+    if (r == NULL || !ctx->injected) {
+        return;
+    }
+
+    ctx->closed = 1;
+
+    /* the values were cached by index: a log must not find them */
+
+    emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
+
+    index = emcf->variables.elts;
+
+    for (i = 0; i < emcf->variables.nelts; i++) {
+        r->variables[index[i]].valid = 0;
+        r->variables[index[i]].not_found = 1;
+        r->variables[index[i]].len = 0;
+        r->variables[index[i]].data = NULL;
+    }
+
+    u = r->upstream;
+
+    if (u == NULL) {
+        return;
+    }
+
+    /* the header of the upstream request is the first buffer */
+
+    if (u->request_bufs && u->create_request
+        && u->request_bufs->buf->temporary)
+    {
+        /* error messages show it, and it points into that buffer */
+        u->uri = r->unparsed_uri;
+
+        b = u->request_bufs->buf;
+        ngx_explicit_memzero(b->start, b->end - b->start);
+    }
+
+    if (u->peer.connection) {
+        ngx_http_egress_wipe_connection(u->peer.connection);
+    }
+}
+
+
+void
+ngx_http_egress_wipe_connection(ngx_connection_t *c)
+{
+#if (NGX_SSL)
+    ngx_buf_t  *b;
+
+    if (c == NULL || c->ssl == NULL || c->ssl->buf == NULL) {
+        return;
+    }
+
+    b = c->ssl->buf;
+
+    if (b->start) {
+        ngx_explicit_memzero(b->start, b->end - b->start);
+        b->pos = b->start;
+        b->last = b->start;
+    }
+#endif
+}

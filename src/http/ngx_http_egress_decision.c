@@ -1,0 +1,590 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+static ngx_int_t ngx_http_egress_decide(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_host(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_absolute_form(ngx_http_request_t *r,
+    ngx_egress_host_t *host);
+static ngx_uint_t ngx_http_egress_base_url(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_str_t *target);
+static ngx_uint_t ngx_http_egress_target(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_classify(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_allow(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static void ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx);
+static void ngx_http_egress_cleanup(void *data);
+
+
+ngx_int_t
+ngx_http_egress_handler(ngx_http_request_t *r)
+{
+    ngx_http_egress_ctx_t       *ctx;
+    ngx_http_egress_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
+
+    ctx = ngx_http_egress_get_ctx(r);
+
+    /*
+     * A refusal stays: an error_page with a proxy of any kind must not send
+     * the request on all the same (prototype P10).  Pages from files may.
+     */
+
+    if (ctx && ctx->denied) {
+
+        if (elcf->pass || r->content_handler) {
+            return ngx_egress_reasons[ctx->reason].status;
+        }
+
+        return NGX_DECLINED;
+    }
+
+    if (!elcf->pass) {
+        return NGX_DECLINED;
+    }
+
+    if (r != r->main || (ctx && ctx->injected)) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "\"egress_pass\" reached by a %s, refused",
+                      r != r->main ? "subrequest" : "request that was "
+                      "sent upstream before");
+        return NGX_HTTP_FORBIDDEN;
+    }
+
+    if (ctx == NULL) {
+        ctx = ngx_http_egress_create_ctx(r);
+        if (ctx == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+
+    return ngx_http_egress_decide(r, ctx);
+}
+
+
+/*
+ * In the order of DESIGN 4.5: where several reasons to refuse apply the
+ * first one is told.
+ */
+
+static ngx_int_t
+ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t  reason;
+
+    if (ctx->decided) {
+        ngx_http_egress_restore(ctx);
+        ngx_http_egress_reset_ctx(ctx);
+    }
+
+    ctx->decided = 1;
+    ctx->req.method = r->method_name;
+
+    if (ngx_http_egress_scan_headers(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    reason = ngx_http_egress_host(r, ctx);
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = ngx_http_egress_target(r, ctx);
+    }
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = ngx_http_egress_classify(r, ctx);
+    }
+
+    if (reason == NGX_EGRESS_ALLOWED && ctx->loop) {
+        reason = NGX_EGRESS_LOOP;
+    }
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = ngx_http_egress_credential(r, ctx);
+    }
+
+    if (reason != NGX_EGRESS_ALLOWED) {
+        return ngx_http_egress_refuse(r, ctx, reason);
+    }
+
+    return ngx_http_egress_allow(r, ctx);
+}
+
+
+/*
+ * The handshake, the authority and the binding must name the same host
+ * (DESIGN 1, 6.1); in base-URL mode the location names the binding.
+ */
+
+static ngx_uint_t
+ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_egress_host_t            host;
+    ngx_egress_bound_t         **bounds;
+    ngx_http_egress_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
+
+    if (elcf->binding) {
+        bounds = elcf->binding->hosts.elts;
+
+        ctx->via = NGX_EGRESS_VIA_BASE_URL;
+        ctx->req.bound = bounds[0];
+        ctx->host = bounds[0]->name->sn.str;
+        ctx->port = bounds[0]->port;
+
+        return r->http_version < NGX_HTTP_VERSION_10
+               ? NGX_EGRESS_MALFORMED_REQUEST : NGX_EGRESS_ALLOWED;
+    }
+
+    ctx->via = NGX_EGRESS_VIA_DIRECT;
+    ctx->record = ngx_http_egress_get_record(ngx_http_egress_connection(r));
+
+    if (r->headers_in.host == NULL
+        || r->http_version < NGX_HTTP_VERSION_10
+        || ngx_egress_host_parse(&r->headers_in.host->value,
+                                 NGX_EGRESS_HOST_AUTHORITY, NGX_EGRESS_PORT,
+                                 &host)
+           != NGX_OK)
+    {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    ctx->port = host.port;
+    ctx->host.len = host.len;
+    ctx->host.data = ngx_pnalloc(r->pool, host.len);
+    if (ctx->host.data == NULL) {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    ngx_memcpy(ctx->host.data, host.name, host.len);
+
+    if (r->host_start && r->http_version <= NGX_HTTP_VERSION_11
+        && ngx_http_egress_absolute_form(r, &host) != NGX_EGRESS_ALLOWED)
+    {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    if (ctx->record == NULL) {
+
+        /* "egress_pass" without a binding serves terminators only */
+
+        return NGX_EGRESS_HOST_MISMATCH;
+    }
+
+    if (ctx->record->name->sn.str.len != host.len
+        || ngx_memcmp(ctx->record->name->sn.str.data, host.name, host.len)
+           != 0)
+    {
+        return NGX_EGRESS_HOST_MISMATCH;
+    }
+
+    ctx->req.bound = ngx_egress_bound_find(ctx->record->name, host.port);
+
+    if (ctx->req.bound == NULL) {
+        return NGX_EGRESS_HOST_MISMATCH;
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+/* an absolute-form target must agree with Host (RFC 9112, 3.2.2; X-11) */
+
+static ngx_uint_t
+ngx_http_egress_absolute_form(ngx_http_request_t *r, ngx_egress_host_t *host)
+{
+    u_char            *p, *last;
+    ngx_str_t          authority;
+    ngx_egress_host_t  target;
+
+    if (r->schema_start == NULL
+        || r->schema_end - r->schema_start != 5
+        || ngx_strncasecmp(r->schema_start, (u_char *) "https", 5) != 0)
+    {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    last = r->request_line.data + r->request_line.len;
+
+    for (p = r->host_start; p < last; p++) {
+        if (*p == '/' || *p == '?' || *p == ' ') {
+            break;
+        }
+    }
+
+    authority.data = r->host_start;
+    authority.len = p - r->host_start;
+
+    if (ngx_egress_host_parse(&authority, NGX_EGRESS_HOST_AUTHORITY,
+                              NGX_EGRESS_PORT, &target)
+        != NGX_OK
+        || target.len != host->len || target.port != host->port
+        || ngx_memcmp(target.name, host->name, host->len) != 0)
+    {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+/*
+ * Cuts the location's prefix from the raw target.  nginx has chosen the
+ * location by the decoded path: the raw one must begin the same way.
+ */
+
+static ngx_uint_t
+ngx_http_egress_base_url(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_str_t *target)
+{
+    u_char                      *p;
+    size_t                       len;
+    ngx_http_egress_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
+
+    len = elcf->prefix.len;
+
+    if (len && elcf->prefix.data[len - 1] == '/' && !elcf->exact) {
+        len--;
+    }
+
+    if (target->len < len
+        || ngx_memcmp(target->data, elcf->prefix.data, len) != 0)
+    {
+        return NGX_EGRESS_PATH_REFUSED;
+    }
+
+    p = target->data + len;
+
+    if (p == target->data + target->len || *p == '?') {
+
+        p = ngx_pnalloc(r->pool, target->len - len + 1);
+        if (p == NULL) {
+            return NGX_EGRESS_PATH_REFUSED;
+        }
+
+        *p = '/';
+        ngx_memcpy(p + 1, target->data + len, target->len - len);
+
+        target->data = p;
+        target->len = target->len - len + 1;
+
+    } else if (*p == '/' && !elcf->exact) {
+        target->data = p;
+        target->len -= len;
+
+    } else {
+        return NGX_EGRESS_PATH_REFUSED;
+    }
+
+    ctx->unparsed_uri = r->unparsed_uri;
+    ctx->uri_saved = 1;
+
+    r->unparsed_uri = *target;
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    u_char               *buf;
+    ngx_str_t             target;
+    ngx_uint_t            reason, credentialed;
+    ngx_egress_target_t  *t;
+
+    target = r->unparsed_uri;
+    t = &ctx->req.target;
+
+    if (ctx->via == NGX_EGRESS_VIA_BASE_URL) {
+        reason = ngx_http_egress_base_url(r, ctx, &target);
+
+        if (reason != NGX_EGRESS_ALLOWED) {
+            return reason;
+        }
+    }
+
+    buf = ngx_pnalloc(r->pool, 2 * target.len + 1);
+    if (buf == NULL) {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    switch (ngx_egress_target_parse(&target, buf, t)) {
+
+    case NGX_OK:
+        break;
+
+    case NGX_DECLINED:
+        return NGX_EGRESS_PATH_REFUSED;
+
+    default: /* NGX_ERROR */
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    ctx->path = t->path;
+
+    /* a body that a server may or may not read as the next request */
+
+    if ((r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))
+        && (r->headers_in.content_length_n > 0 || r->headers_in.chunked))
+    {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    if (ctx->via != NGX_EGRESS_VIA_BASE_URL) {
+        ctx->req.bound = ngx_egress_bound_match(ctx->req.bound, &t->canonical,
+                                                &credentialed);
+
+    } else {
+        credentialed =
+             ngx_egress_prefix_match(&ctx->req.bound->binding->path_prefix,
+                                     &t->canonical, 0);
+    }
+
+    ctx->req.credentialed = credentialed;
+
+    if (t->encoded_slash && !ngx_egress_encoded_slash_allowed(&ctx->req)) {
+        return NGX_EGRESS_PATH_REFUSED;
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_egress_request_t  *req;
+
+    req = &ctx->req;
+
+    if (r->headers_in.content_type) {
+        req->content_type = r->headers_in.content_type->value;
+    }
+
+    ngx_egress_classify(req);
+
+    if (req->refused) {
+        return NGX_EGRESS_RULE_REFUSED;
+    }
+
+    if (ctx->method_overridden
+        || ngx_egress_target_overrides(&req->target.query))
+    {
+        return NGX_EGRESS_METHOD_REFUSED;
+    }
+
+    switch (req->class) {
+
+    case NGX_EGRESS_READ:
+        return NGX_EGRESS_ALLOWED;
+
+    case NGX_EGRESS_WRITE:
+        return req->bound->binding->access == NGX_EGRESS_WRITE
+               ? NGX_EGRESS_ALLOWED : NGX_EGRESS_WRITE_REFUSED;
+
+    default: /* NGX_EGRESS_UNKNOWN */
+        return NGX_EGRESS_CLASS_UNKNOWN;
+    }
+}
+
+
+static ngx_int_t
+ngx_http_egress_allow(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_log_t           *log;
+    ngx_http_cleanup_t  *cln;
+
+    /* no record, no secret */
+
+    if (ngx_http_egress_log_decision(r, ctx) != NGX_OK) {
+        return ngx_http_egress_refuse(r, ctx, NGX_EGRESS_AUDIT_UNAVAILABLE);
+    }
+
+    /* handlers added here run before the access log is written */
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln->handler = ngx_http_egress_restore;
+    cln->data = ctx;
+
+    if (ngx_http_egress_filter_headers(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (ctx->credential == NGX_HTTP_EGRESS_CRED_SWAPPED
+        || ctx->credential == NGX_HTTP_EGRESS_CRED_SET)
+    {
+        /* at debug level core prints the whole upstream request */
+
+        log = r->connection->log;
+
+        ctx->log_level = log->log_level;
+        ctx->log_masked = 1;
+
+        log->log_level &= ~NGX_LOG_DEBUG_HTTP;
+    }
+
+    ngx_http_set_ctx(r, ctx, ngx_http_egress_module);
+
+    return NGX_DECLINED;
+}
+
+
+ngx_http_egress_ctx_t *
+ngx_http_egress_get_ctx(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t     *cln;
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_egress_module);
+
+    if (ctx || (!r->internal && !r->filter_finalize && r == r->main)) {
+        return ctx;
+    }
+
+    for (cln = r->main->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == ngx_http_egress_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_http_egress_ctx_t *
+ngx_http_egress_create_ctx(ngx_http_request_t *r)
+{
+    ngx_uint_t                    nfields;
+    ngx_pool_cleanup_t           *cln;
+    ngx_http_egress_ctx_t        *ctx;
+    ngx_http_egress_main_conf_t  *emcf;
+
+    emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
+
+    nfields = emcf->egress->fields.nelts;
+
+    cln = ngx_pool_cleanup_add(r->main->pool, sizeof(ngx_http_egress_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+
+    ngx_memzero(ctx, sizeof(ngx_http_egress_ctx_t));
+
+    ctx->fields = ngx_pcalloc(r->main->pool,
+                              nfields * sizeof(ngx_http_egress_field_t));
+    if (ctx->fields == NULL) {
+        return NULL;
+    }
+
+    if (ngx_array_init(&ctx->copies, r->main->pool, 4,
+                       sizeof(ngx_http_egress_copy_t))
+        != NGX_OK)
+    {
+        return NULL;
+    }
+
+    ctx->request = r->main;
+    ctx->conf = emcf->egress;
+
+    ngx_egress_audit_id(ctx->id);
+
+    cln->handler = ngx_http_egress_cleanup;
+
+    ngx_http_set_ctx(r, ctx, ngx_http_egress_module);
+
+    return ctx;
+}
+
+
+ngx_connection_t *
+ngx_http_egress_connection(ngx_http_request_t *r)
+{
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        return r->stream->connection->connection;
+    }
+#endif
+
+    return r->connection;
+}
+
+
+/* an internal redirect before anything was sent: all is judged anew */
+
+static void
+ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
+{
+    ngx_memzero(&ctx->req, sizeof(ngx_egress_request_t));
+
+    ngx_memzero(ctx->fields, ctx->conf->fields.nelts
+                             * sizeof(ngx_http_egress_field_t));
+
+    ctx->credential = NGX_HTTP_EGRESS_CRED_NONE;
+    ctx->has_credential_id = 0;
+    ctx->connection_tokens = 0;
+    ctx->remove_headers = 0;
+    ctx->loop = 0;
+    ctx->method_overridden = 0;
+    ctx->audited = 0;
+}
+
+
+/* it marks the state, and wipes where nothing else has done so */
+
+static void
+ngx_http_egress_cleanup(void *data)
+{
+    ngx_http_egress_ctx_t *ctx = data;
+
+    ngx_http_egress_wipe(NULL, ctx);
+}
+
+
+void
+ngx_http_egress_restore(void *data)
+{
+    ngx_http_egress_ctx_t *ctx = data;
+
+    ngx_http_request_t  *r;
+
+    r = ctx->request;
+
+    ngx_http_egress_wipe(r, ctx);
+
+    if (ctx->headers_saved) {
+        r->headers_in.headers = ctx->headers;
+        ctx->headers_saved = 0;
+    }
+
+    if (ctx->uri_saved) {
+        r->unparsed_uri = ctx->unparsed_uri;
+        ctx->uri_saved = 0;
+    }
+
+    if (ctx->log_masked) {
+        r->connection->log->log_level = ctx->log_level;
+        ctx->log_masked = 0;
+    }
+}

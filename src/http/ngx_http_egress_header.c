@@ -1,0 +1,449 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+static ngx_http_egress_name_t *ngx_http_egress_header_name(
+    ngx_http_egress_main_conf_t *emcf, ngx_table_elt_t *h);
+static void ngx_http_egress_scan_connection(ngx_http_egress_ctx_t *ctx,
+    ngx_str_t *value);
+static void ngx_http_egress_scan_via(ngx_http_egress_ctx_t *ctx,
+    ngx_str_t *value);
+static ngx_uint_t ngx_http_egress_header_removed(ngx_http_request_t *r,
+    ngx_http_egress_main_conf_t *emcf, ngx_http_egress_ctx_t *ctx,
+    ngx_table_elt_t *h);
+static ngx_uint_t ngx_http_egress_header_nominated(ngx_http_request_t *r,
+    ngx_http_egress_main_conf_t *emcf, ngx_table_elt_t *h);
+static ngx_uint_t ngx_http_egress_token(u_char **pos, u_char *last,
+    ngx_str_t *token);
+
+static ngx_int_t ngx_http_egress_add_name(ngx_hash_keys_arrays_t *keys,
+    ngx_conf_t *cf, ngx_str_t *name, ngx_uint_t kind,
+    ngx_egress_field_t *field);
+
+
+/*
+ * What never goes upstream: hop-by-hop fields (RFC 9110, 7.6.1), what tells
+ * of the client's side of the network, and method overrides (security R-01).
+ * Fields that begin with "Proxy-" or "X-Forwarded-" are known by that.
+ */
+
+static struct {
+    ngx_str_t   name;
+    ngx_uint_t  kind;
+} ngx_http_egress_header_names[] = {
+    { ngx_string("connection"), NGX_HTTP_EGRESS_NAME_CONNECTION },
+    { ngx_string("via"), NGX_HTTP_EGRESS_NAME_VIA },
+    { ngx_string("keep-alive"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("te"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("trailer"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("upgrade"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("http2-settings"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("forwarded"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("x-real-ip"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("x-http-method-override"), NGX_HTTP_EGRESS_NAME_OVERRIDE },
+    { ngx_string("x-http-method"), NGX_HTTP_EGRESS_NAME_OVERRIDE },
+    { ngx_string("x-method-override"), NGX_HTTP_EGRESS_NAME_OVERRIDE },
+    { ngx_string("host"), NGX_HTTP_EGRESS_NAME_OURS },
+    { ngx_string("content-length"), NGX_HTTP_EGRESS_NAME_OURS },
+    { ngx_string("transfer-encoding"), NGX_HTTP_EGRESS_NAME_OURS },
+    { ngx_string("expect"), NGX_HTTP_EGRESS_NAME_OURS },
+    { ngx_null_string, 0 }
+};
+
+
+ngx_int_t
+ngx_http_egress_scan_headers(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t                    i;
+    ngx_list_part_t              *part;
+    ngx_table_elt_t              *h;
+    ngx_http_egress_name_t       *name;
+    ngx_http_egress_field_t      *field;
+    ngx_http_egress_main_conf_t  *emcf;
+
+    emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
+
+    part = &r->headers_in.headers.part;
+    h = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                break;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        name = ngx_http_egress_header_name(emcf, &h[i]);
+
+        if (name == NULL) {
+            continue;
+        }
+
+        switch (name->kind) {
+
+        case NGX_HTTP_EGRESS_NAME_FIELD:
+            field = &ctx->fields[name->field->index];
+
+            if (field->count++ == 0) {
+                field->header = &h[i];
+            }
+
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_CONNECTION:
+            ngx_http_egress_scan_connection(ctx, &h[i].value);
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_VIA:
+            ngx_http_egress_scan_via(ctx, &h[i].value);
+            ctx->remove_headers = 1;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_OVERRIDE:
+
+            if (h[i].value.len != r->method_name.len
+                || ngx_strncmp(h[i].value.data, r->method_name.data,
+                               h[i].value.len)
+                   != 0)
+            {
+                ctx->method_overridden = 1;
+            }
+
+            ctx->remove_headers = 1;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_REMOVE:
+            ctx->remove_headers = 1;
+            break;
+
+        default: /* NGX_HTTP_EGRESS_NAME_OURS */
+            break;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_http_egress_name_t *
+ngx_http_egress_header_name(ngx_http_egress_main_conf_t *emcf,
+    ngx_table_elt_t *h)
+{
+    static ngx_http_egress_name_t  removed = {
+        NGX_HTTP_EGRESS_NAME_REMOVE, NULL
+    };
+
+    ngx_http_egress_name_t  *name;
+
+    name = ngx_hash_find(&emcf->names, h->hash, h->lowcase_key, h->key.len);
+
+    if (name) {
+        return name;
+    }
+
+    if ((h->key.len > 6 && h->lowcase_key[0] == 'p'
+         && ngx_strncmp(h->lowcase_key, "proxy-", 6) == 0)
+        || (h->key.len > 12 && h->lowcase_key[0] == 'x'
+            && ngx_strncmp(h->lowcase_key, "x-forwarded-", 12) == 0))
+    {
+        return &removed;
+    }
+
+    return NULL;
+}
+
+
+/* notes whether Connection nominates anything that is not ours anyway */
+
+static void
+ngx_http_egress_scan_connection(ngx_http_egress_ctx_t *ctx, ngx_str_t *value)
+{
+    u_char     *p, *last;
+    ngx_str_t   token;
+
+    p = value->data;
+    last = p + value->len;
+
+    while (ngx_http_egress_token(&p, last, &token)) {
+
+        if ((token.len == 10
+             && ngx_strncasecmp(token.data, (u_char *) "keep-alive", 10) == 0)
+            || (token.len == 5
+                && ngx_strncasecmp(token.data, (u_char *) "close", 5) == 0))
+        {
+            continue;
+        }
+
+        ctx->connection_tokens = 1;
+        ctx->remove_headers = 1;
+        return;
+    }
+}
+
+
+/* a request that names us in Via has been here (RFC 9110, 7.6.3) */
+
+static void
+ngx_http_egress_scan_via(ngx_http_egress_ctx_t *ctx, ngx_str_t *value)
+{
+    u_char     *p, *last;
+    ngx_str_t  *name;
+
+    name = &ctx->conf->name;
+    p = value->data;
+    last = p + value->len;
+
+    for ( /* void */ ; (size_t) (last - p) >= name->len; p++) {
+
+        if ((p == value->data || p[-1] == ' ' || p[-1] == '\t')
+            && ngx_strncasecmp(p, name->data, name->len) == 0
+            && (p + name->len == last || p[name->len] == ','
+                || p[name->len] == ' ' || p[name->len] == '\t'))
+        {
+            ctx->loop = 1;
+            return;
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_http_egress_filter_headers(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t                    i;
+    ngx_list_t                    list;
+    ngx_list_part_t              *part;
+    ngx_table_elt_t              *h, *copy;
+    ngx_http_egress_main_conf_t  *emcf;
+
+    /* what the proxy module drops by itself needs no list of ours */
+
+    if (!ctx->remove_headers) {
+        return NGX_OK;
+    }
+
+    emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
+
+    if (ngx_list_init(&list, r->pool, 20, sizeof(ngx_table_elt_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    part = &r->headers_in.headers.part;
+    h = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                break;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        if (ngx_http_egress_header_removed(r, emcf, ctx, &h[i])) {
+            continue;
+        }
+
+        copy = ngx_list_push(&list);
+        if (copy == NULL) {
+            return NGX_ERROR;
+        }
+
+        *copy = h[i];
+    }
+
+    ctx->headers = r->headers_in.headers;
+    ctx->headers_saved = 1;
+
+    r->headers_in.headers = list;
+
+    /* the list is copied by value: "last" may point to the part within it */
+
+    if (list.last == &list.part) {
+        r->headers_in.headers.last = &r->headers_in.headers.part;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_header_removed(ngx_http_request_t *r,
+    ngx_http_egress_main_conf_t *emcf, ngx_http_egress_ctx_t *ctx,
+    ngx_table_elt_t *h)
+{
+    ngx_http_egress_name_t  *name;
+
+    name = ngx_http_egress_header_name(emcf, h);
+
+    if (name == NULL) {
+        return ctx->connection_tokens
+               && ngx_http_egress_header_nominated(r, emcf, h);
+    }
+
+    /* fields that we set ourselves are ours, whatever Connection says */
+
+    return name->kind != NGX_HTTP_EGRESS_NAME_FIELD
+           && name->kind != NGX_HTTP_EGRESS_NAME_OURS;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_header_nominated(ngx_http_request_t *r,
+    ngx_http_egress_main_conf_t *emcf, ngx_table_elt_t *h)
+{
+    u_char                  *p, *last;
+    ngx_str_t                token;
+    ngx_uint_t               i;
+    ngx_list_part_t         *part;
+    ngx_table_elt_t         *conn;
+    ngx_http_egress_name_t  *name;
+
+    part = &r->headers_in.headers.part;
+    conn = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                return 0;
+            }
+
+            part = part->next;
+            conn = part->elts;
+            i = 0;
+        }
+
+        name = ngx_http_egress_header_name(emcf, &conn[i]);
+
+        if (name == NULL || name->kind != NGX_HTTP_EGRESS_NAME_CONNECTION) {
+            continue;
+        }
+
+        p = conn[i].value.data;
+        last = p + conn[i].value.len;
+
+        while (ngx_http_egress_token(&p, last, &token)) {
+            if (token.len == h->key.len
+                && ngx_strncasecmp(token.data, h->key.data, token.len) == 0)
+            {
+                return 1;
+            }
+        }
+    }
+}
+
+
+/* the next member of a comma-separated list (RFC 9110, 5.6.1) */
+
+static ngx_uint_t
+ngx_http_egress_token(u_char **pos, u_char *last, ngx_str_t *token)
+{
+    u_char  *p;
+
+    p = *pos;
+
+    while (p < last && (*p == ' ' || *p == '\t' || *p == ',')) {
+        p++;
+    }
+
+    token->data = p;
+
+    while (p < last && *p != ',' && *p != ' ' && *p != '\t') {
+        p++;
+    }
+
+    token->len = p - token->data;
+    *pos = p;
+
+    return token->len != 0;
+}
+
+
+ngx_int_t
+ngx_http_egress_init_names(ngx_conf_t *cf, ngx_http_egress_main_conf_t *emcf)
+{
+    ngx_uint_t               i;
+    ngx_hash_init_t          hash;
+    ngx_egress_field_t     **fields;
+    ngx_hash_keys_arrays_t   keys;
+
+    ngx_memzero(&keys, sizeof(ngx_hash_keys_arrays_t));
+
+    keys.pool = cf->pool;
+    keys.temp_pool = cf->temp_pool;
+
+    if (ngx_hash_keys_array_init(&keys, NGX_HASH_SMALL) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    fields = emcf->egress->fields.elts;
+
+    for (i = 0; i < emcf->egress->fields.nelts; i++) {
+        if (ngx_http_egress_add_name(&keys, cf, &fields[i]->lowcase,
+                                     NGX_HTTP_EGRESS_NAME_FIELD, fields[i])
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    for (i = 0; ngx_http_egress_header_names[i].kind; i++) {
+        if (ngx_http_egress_add_name(&keys, cf,
+                                     &ngx_http_egress_header_names[i].name,
+                                     ngx_http_egress_header_names[i].kind,
+                                     NULL)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    hash.hash = &emcf->names;
+    hash.key = ngx_hash_key_lc;
+    hash.max_size = 1024;
+    hash.bucket_size = ngx_align(64, ngx_cacheline_size);
+    hash.name = "egress_header_hash";
+    hash.pool = cf->pool;
+    hash.temp_pool = NULL;
+
+    return ngx_hash_init(&hash, keys.keys.elts, keys.keys.nelts);
+}
+
+
+static ngx_int_t
+ngx_http_egress_add_name(ngx_hash_keys_arrays_t *keys, ngx_conf_t *cf,
+    ngx_str_t *name, ngx_uint_t kind, ngx_egress_field_t *field)
+{
+    ngx_http_egress_name_t  *value;
+
+    value = ngx_palloc(cf->pool, sizeof(ngx_http_egress_name_t));
+    if (value == NULL) {
+        return NGX_ERROR;
+    }
+
+    value->kind = kind;
+    value->field = field;
+
+    return ngx_hash_add_key(keys, name, value, NGX_HASH_READONLY_KEY);
+}

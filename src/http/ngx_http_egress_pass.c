@@ -1,0 +1,657 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+#define NGX_HTTP_EGRESS_BUFFER_SIZE  32768
+#define NGX_HTTP_EGRESS_BUFFERS      8
+#define NGX_HTTP_EGRESS_TIMEOUT      600000
+
+
+static char *ngx_http_egress_pass_location(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *elcf, ngx_http_core_loc_conf_t *clcf,
+    ngx_str_t *name);
+static char *ngx_http_egress_pass_upstream(ngx_conf_t *cf,
+    ngx_http_egress_main_conf_t *emcf);
+static char *ngx_http_egress_pass_proxy(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *elcf, ngx_egress_conf_t *ecf);
+static char *ngx_http_egress_pass_headers(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *elcf, ngx_egress_conf_t *ecf);
+static char *ngx_http_egress_proxy(ngx_conf_t *cf, const char *name,
+    const char *one, const char *two);
+static ngx_command_t *ngx_http_egress_command(ngx_module_t *module,
+    const char *name);
+static void *ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name);
+static const char *ngx_http_egress_pass_unsafe(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *conf);
+static const char *ngx_http_egress_pass_server(ngx_conf_t *cf);
+static void ngx_http_egress_pass_defaults(ngx_conf_t *cf);
+
+
+extern ngx_module_t  ngx_http_proxy_module;
+
+
+/* every word of it, defaults too: nginx then refuses a second one (P11) */
+
+static struct {
+    const char  *name;
+    const char  *value;
+} ngx_http_egress_proxy_directives[] = {
+    { "proxy_pass", "https://" NGX_HTTP_EGRESS_UPSTREAM },
+    { "proxy_ssl_verify", "on" },
+    { "proxy_ssl_verify_depth", "5" },
+    { "proxy_ssl_server_name", "on" },
+    { "proxy_ssl_name", "$egress_upstream_name" },
+    { "proxy_ssl_session_reuse", "on" },
+    { "proxy_ssl_ciphers", "DEFAULT" },
+    { "proxy_http_version", "1.1" },
+    { "proxy_request_buffering", "off" },
+    { "proxy_buffering", "off" },
+    { "proxy_redirect", "off" },
+    { "proxy_next_upstream", "error" },
+    { "proxy_intercept_errors", "off" },
+    { "proxy_pass_request_body", "on" },
+    { "proxy_pass_request_headers", "on" },
+    { "proxy_ignore_client_abort", "off" },
+    { "proxy_store", "off" },
+#if (NGX_HTTP_CACHE)
+    { "proxy_cache", "off" },
+#endif
+    { NULL, NULL }
+};
+
+
+static const char  *ngx_http_egress_ignored_headers[] = {
+    "X-Accel-Redirect",
+    "X-Accel-Expires",
+    "X-Accel-Limit-Rate",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+    "Expires",
+    "Cache-Control",
+    "Set-Cookie",
+    "Vary",
+    NULL
+};
+
+
+char *
+ngx_http_egress_pass(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_egress_loc_conf_t *elcf = conf;
+
+    char                         *rv;
+    ngx_str_t                    *value;
+    ngx_http_core_loc_conf_t     *clcf;
+    ngx_http_egress_srv_conf_t   *escf;
+    ngx_http_egress_main_conf_t  *emcf;
+
+    if (elcf->pass != NGX_CONF_UNSET) {
+        return "is duplicate";
+    }
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
+    escf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_egress_module);
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (emcf->egress == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"egress_pass\" needs an \"egress\" block "
+                           "before the \"http\" block");
+        return NGX_CONF_ERROR;
+    }
+
+    elcf->pass = 1;
+    escf->pass = 1;
+
+    ngx_egress_place(cf, &elcf->place);
+
+    if (cf->args->nelts == 2) {
+        value = cf->args->elts;
+
+        rv = ngx_http_egress_pass_location(cf, elcf, clcf, &value[1]);
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    rv = ngx_http_egress_pass_upstream(cf, emcf);
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    rv = ngx_http_egress_pass_proxy(cf, elcf, emcf->egress);
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    elcf->handler = clcf->handler;
+
+    return NGX_CONF_OK;
+}
+
+
+/* base-URL mode: the location names the binding, and its prefix is cut off */
+
+static char *
+ngx_http_egress_pass_location(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *elcf, ngx_http_core_loc_conf_t *clcf,
+    ngx_str_t *name)
+{
+    ngx_uint_t                     i;
+    ngx_egress_binding_t         **bindings;
+    ngx_http_egress_main_conf_t   *emcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
+
+    bindings = emcf->egress->bindings.elts;
+
+    for (i = 0; i < emcf->egress->bindings.nelts; i++) {
+        if (bindings[i]->name.len == name->len
+            && ngx_strncmp(bindings[i]->name.data, name->data, name->len)
+               == 0)
+        {
+            elcf->binding = bindings[i];
+        }
+    }
+
+    if (elcf->binding == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown binding \"%V\"", name);
+        return NGX_CONF_ERROR;
+    }
+
+    if (clcf->named
+#if (NGX_PCRE)
+        || clcf->regex
+#endif
+       )
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"egress_pass %V\" is allowed in locations by "
+                           "prefix or \"=\" only", name);
+        return NGX_CONF_ERROR;
+    }
+
+    elcf->prefix = clcf->name;
+    elcf->exact = clcf->exact_match;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_egress_pass_upstream(ngx_conf_t *cf,
+    ngx_http_egress_main_conf_t *emcf)
+{
+    ngx_url_t  u;
+
+    if (emcf->upstream) {
+        return NGX_CONF_OK;
+    }
+
+    ngx_memzero(&u, sizeof(ngx_url_t));
+
+    ngx_str_set(&u.host, NGX_HTTP_EGRESS_UPSTREAM);
+    u.no_port = 1;
+
+    emcf->upstream = ngx_http_upstream_add(cf, &u, NGX_HTTP_UPSTREAM_CREATE);
+    if (emcf->upstream == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    emcf->upstream->peer.init_upstream = ngx_http_egress_init_upstream;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_egress_pass_proxy(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
+    ngx_egress_conf_t *ecf)
+{
+    char        *rv;
+    ngx_uint_t   i;
+
+    for (i = 0; ngx_http_egress_proxy_directives[i].name; i++) {
+        rv = ngx_http_egress_proxy(cf,
+                                   ngx_http_egress_proxy_directives[i].name,
+                                   ngx_http_egress_proxy_directives[i].value,
+                                   NULL);
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    for (i = 0; ngx_http_egress_ignored_headers[i]; i++) {
+        rv = ngx_http_egress_proxy(cf, "proxy_ignore_headers",
+                                   ngx_http_egress_ignored_headers[i], NULL);
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    rv = ngx_http_egress_proxy(cf, "proxy_ssl_protocols", "TLSv1.2",
+                               "TLSv1.3");
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (ecf->trusted_certificate.data) {
+        rv = ngx_http_egress_proxy(cf, "proxy_ssl_trusted_certificate",
+                                   (char *) ecf->trusted_certificate.data,
+                                   NULL);
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    return ngx_http_egress_pass_headers(cf, elcf, ecf);
+}
+
+
+static char *
+ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
+    ngx_egress_conf_t *ecf)
+{
+    char                 *rv;
+    u_char               *p, variable[sizeof("$egress_field_") + NGX_INT_T_LEN];
+    ngx_uint_t            i;
+    ngx_egress_field_t  **fields;
+
+    /* Connection "" keeps upstream connections open */
+
+    if (ngx_http_egress_proxy(cf, "proxy_set_header", "Host",
+                              "$egress_upstream_authority")
+        != NGX_CONF_OK
+        || ngx_http_egress_proxy(cf, "proxy_set_header", "Connection", "")
+           != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    p = ngx_pnalloc(cf->pool, sizeof("1.1 ") + ecf->name.len);
+    if (p == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_sprintf(p, "1.1 %V%Z", &ecf->name);
+
+    rv = ngx_http_egress_proxy(cf, "proxy_set_header", "Via", (char *) p);
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    elcf->nheaders = 3;
+    fields = ecf->fields.elts;
+
+    for (i = 0; i < ecf->fields.nelts; i++) {
+
+        p = ngx_pnalloc(cf->pool, fields[i]->name.len + 1);
+        if (p == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        ngx_cpystrn(p, fields[i]->name.data, fields[i]->name.len + 1);
+
+        ngx_sprintf(variable, "$egress_field_%ui%Z", i);
+
+        rv = ngx_http_egress_proxy(cf, "proxy_set_header", (char *) p,
+                                   (char *) variable);
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+
+        elcf->nheaders++;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/*
+ * Runs a directive of the stock proxy module as if the operator had written
+ * it here.  Handlers keep the words: they are copied.
+ */
+
+static char *
+ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
+    const char *two)
+{
+    char           *rv;
+    void           *plcf;
+    ngx_str_t      *value;
+    ngx_uint_t      i;
+    const char     *words[3];
+    ngx_array_t    *args, *saved;
+    ngx_command_t  *cmd;
+
+    cmd = ngx_http_egress_command(&ngx_http_proxy_module, name);
+
+    if (cmd == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "the proxy module has no \"%s\"", name);
+        return NGX_CONF_ERROR;
+    }
+
+    args = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
+    if (args == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    words[0] = name;
+    words[1] = one;
+    words[2] = two;
+
+    for (i = 0; i < 3 && words[i]; i++) {
+        value = ngx_array_push(args);
+        if (value == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        value->len = ngx_strlen(words[i]);
+        value->data = ngx_pnalloc(cf->pool, value->len + 1);
+        if (value->data == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        ngx_cpystrn(value->data, (u_char *) words[i], value->len + 1);
+    }
+
+    plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
+
+    saved = cf->args;
+    cf->args = args;
+
+    rv = cmd->set(cf, cmd, plcf);
+
+    cf->args = saved;
+
+    if (rv == NGX_CONF_OK || rv == NGX_CONF_ERROR) {
+        return rv;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%s\" beside \"egress_pass\", which sets it", name);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static ngx_command_t *
+ngx_http_egress_command(ngx_module_t *module, const char *name)
+{
+    ngx_command_t  *cmd;
+
+    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
+        if (ngx_strcmp(cmd->name.data, name) == 0) {
+            return cmd;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* where a directive with a slot handler keeps its value, by its own table */
+
+static void *
+ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name)
+{
+    u_char         *plcf;
+    ngx_command_t  *cmd;
+
+    plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
+    cmd = ngx_http_egress_command(&ngx_http_proxy_module, name);
+
+    return (cmd && cmd->offset) ? plcf + cmd->offset : NULL;
+}
+
+
+char *
+ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
+    ngx_http_egress_loc_conf_t *conf)
+{
+    const char                  *what;
+    ngx_http_core_loc_conf_t    *clcf;
+    ngx_http_egress_srv_conf_t  *escf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    /* "if" and "limit_except" are nameless locations inside of ours (P11) */
+
+    if (conf->pass == NGX_CONF_UNSET && clcf->noname && prev->pass == 1) {
+        *conf = *prev;
+        return NGX_CONF_OK;
+    }
+
+    ngx_conf_init_value(conf->pass, 0);
+
+    if (!conf->pass) {
+        return NGX_CONF_OK;
+    }
+
+    escf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_egress_module);
+
+    if (conf->binding == NULL
+        && escf->terminate == NGX_HTTP_EGRESS_TERMINATE_OFF)
+    {
+        ngx_egress_place_error(cf, &conf->place,
+                               "\"egress_pass\" without a binding needs "
+                               "\"egress_terminate\" in its server");
+        return NGX_CONF_ERROR;
+    }
+
+    if (conf->binding && escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF) {
+        ngx_egress_place_error(cf, &conf->place,
+                               "\"egress_pass %V\" is not allowed beside "
+                               "\"egress_terminate\": the name that the "
+                               "client was shown must choose the binding",
+                               &conf->binding->name);
+        return NGX_CONF_ERROR;
+    }
+
+    if (clcf->handler != conf->handler) {
+        what = "another content handler";
+
+    } else {
+        what = ngx_http_egress_pass_unsafe(cf, conf);
+    }
+
+    if (what == NULL) {
+        what = ngx_http_egress_pass_server(cf);
+    }
+
+    if (what) {
+        ngx_egress_place_error(cf, &conf->place,
+                               "\"%s\" is not allowed beside "
+                               "\"egress_pass\"", what);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_http_egress_pass_defaults(cf);
+
+    return NGX_CONF_OK;
+}
+
+
+/* what nginx does not detect by itself (prototype2 P11) */
+
+static const char *
+ngx_http_egress_pass_unsafe(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf)
+{
+    void                      **pointer;
+    ngx_str_t                  *str;
+    ngx_uint_t                 *bits, next;
+    ngx_array_t               **headers;
+    ngx_http_upstream_conf_t   *ucf;
+
+    /* the first member of the proxy module's configuration */
+
+    ucf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
+
+    if (ucf->ssl_verify != 1) {
+        return "proxy_ssl_verify";
+    }
+
+    headers = ngx_http_egress_proxy_field(cf, "proxy_set_header");
+
+    if (headers == NULL || *headers == NULL
+        || (*headers)->nelts != conf->nheaders)
+    {
+        return "proxy_set_header";
+    }
+
+    bits = ngx_http_egress_proxy_field(cf, "proxy_ssl_protocols");
+
+    if (bits == NULL
+        || (*bits & ~NGX_CONF_BITMASK_SET)
+           != (NGX_SSL_TLSv1_2|NGX_SSL_TLSv1_3))
+    {
+        return "proxy_ssl_protocols";
+    }
+
+    next = ucf->next_upstream & ~NGX_CONF_BITMASK_SET;
+
+    if (next != NGX_HTTP_UPSTREAM_FT_ERROR
+        && next != NGX_HTTP_UPSTREAM_FT_OFF)
+    {
+        return "proxy_next_upstream";
+    }
+
+    if (ucf->local) {
+        return "proxy_bind";
+    }
+
+    if (ucf->ssl_certificate) {
+        return "proxy_ssl_certificate";
+    }
+
+    if (ucf->store) {
+        return "proxy_store";
+    }
+
+#if (NGX_HTTP_CACHE)
+    if (ucf->cache) {
+        return "proxy_cache";
+    }
+#endif
+
+    if (ucf->intercept_errors) {
+        return "proxy_intercept_errors";
+    }
+
+    pointer = ngx_http_egress_proxy_field(cf, "proxy_method");
+
+    if (pointer == NULL || *pointer) {
+        return "proxy_method";
+    }
+
+    pointer = ngx_http_egress_proxy_field(cf, "proxy_ssl_conf_command");
+
+    if (pointer == NULL || *pointer) {
+        return "proxy_ssl_conf_command";
+    }
+
+    str = ngx_http_egress_proxy_field(cf, "proxy_set_body");
+
+    if (str == NULL || str->len) {
+        return "proxy_set_body";
+    }
+
+    return NULL;
+}
+
+
+static const char *
+ngx_http_egress_pass_server(ngx_conf_t *cf)
+{
+    u_char                     *conf;
+    ngx_uint_t                  i;
+    ngx_module_t               *module;
+    ngx_command_t              *cmd;
+    ngx_http_conf_ctx_t        *ctx;
+    ngx_http_core_srv_conf_t   *cscf;
+
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+
+    if (!cscf->ignore_invalid_headers) {
+        return "ignore_invalid_headers off";
+    }
+
+    if (cscf->underscores_in_headers) {
+        return "underscores_in_headers on";
+    }
+
+    /* SSI would make an upstream's text into requests of ours */
+
+    ctx = cf->ctx;
+
+    for (i = 0; cf->cycle->modules[i]; i++) {
+        module = cf->cycle->modules[i];
+
+        if (module->type != NGX_HTTP_MODULE
+            || ngx_strcmp(module->name, "ngx_http_ssi_filter_module") != 0)
+        {
+            continue;
+        }
+
+        cmd = ngx_http_egress_command(module, "ssi");
+        conf = ctx->loc_conf[module->ctx_index];
+
+        if (cmd && conf && *(ngx_flag_t *) (conf + cmd->offset)) {
+            return "ssi on";
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Values for agents and git, where nothing was written: long answers, long
+ * pauses and bodies of any size.  What is not at nginx's own default, or not
+ * at the default at the http level, was chosen by somebody.
+ */
+
+static void
+ngx_http_egress_pass_defaults(ngx_conf_t *cf)
+{
+    ngx_http_upstream_conf_t  *ucf;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    ucf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
+
+    if (clcf->client_max_body_size == 1 * 1024 * 1024) {
+        clcf->client_max_body_size = 0;
+    }
+
+    if (ucf->buffer_size == ngx_pagesize) {
+        ucf->buffer_size = NGX_HTTP_EGRESS_BUFFER_SIZE;
+    }
+
+    if (ucf->bufs.num == 8 && ucf->bufs.size == ngx_pagesize) {
+        ucf->bufs.num = NGX_HTTP_EGRESS_BUFFERS;
+        ucf->bufs.size = NGX_HTTP_EGRESS_BUFFER_SIZE;
+
+        if (ucf->busy_buffers_size_conf == NGX_CONF_UNSET_SIZE) {
+            ucf->busy_buffers_size = 2 * NGX_HTTP_EGRESS_BUFFER_SIZE;
+        }
+    }
+
+    if (ucf->read_timeout == 60000) {
+        ucf->read_timeout = NGX_HTTP_EGRESS_TIMEOUT;
+    }
+
+    if (ucf->send_timeout == 60000) {
+        ucf->send_timeout = NGX_HTTP_EGRESS_TIMEOUT;
+    }
+}

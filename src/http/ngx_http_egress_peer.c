@@ -1,0 +1,380 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+/* how long a connection may be idle for a request that can't be repeated */
+#define NGX_HTTP_EGRESS_PEER_FRESH  5000
+
+
+typedef struct {
+    ngx_http_request_t         *request;
+    ngx_http_egress_ctx_t      *ctx;
+    ngx_egress_bound_t         *bound;
+    unsigned                    repeatable:1;
+    unsigned                    pooled:1;       /* one was tried already */
+    unsigned                    alert:1;        /* a fatal one was received */
+} ngx_http_egress_peer_t;
+
+
+static ngx_int_t ngx_http_egress_init_peer(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *uscf);
+static ngx_int_t ngx_http_egress_get_peer(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state);
+static ngx_int_t ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
+    ngx_http_egress_peer_t *peer);
+static ngx_uint_t ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
+    ngx_http_egress_peer_t *peer);
+#if (NGX_HTTP_SSL)
+static ngx_uint_t ngx_http_egress_peer_tls_error(ngx_connection_t *c,
+    ngx_http_egress_peer_t *peer);
+static ngx_int_t ngx_http_egress_set_session(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_egress_save_session(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_egress_peer_info(const ngx_ssl_conn_t *ssl_conn,
+    int where, int ret);
+#endif
+
+
+ngx_int_t
+ngx_http_egress_init_upstream(ngx_conf_t *cf,
+    ngx_http_upstream_srv_conf_t *uscf)
+{
+    uscf->peer.init = ngx_http_egress_init_peer;
+
+    return NGX_OK;
+}
+
+
+/*
+ * A proxy_pass with a variable could name this upstream: only a request that
+ * was decided and recorded gets a peer (prototype2 P12).
+ */
+
+static ngx_int_t
+ngx_http_egress_init_peer(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *uscf)
+{
+    ngx_http_upstream_t     *u;
+    ngx_http_egress_ctx_t   *ctx;
+    ngx_http_egress_peer_t  *peer;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_egress_module);
+
+    if (ctx == NULL || ctx->denied || !ctx->audited || !ctx->injected
+        || ctx->closed || r != r->main)
+    {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "upstream of \"egress_pass\" reached without it");
+        return NGX_ERROR;
+    }
+
+    peer = ngx_pcalloc(r->pool, sizeof(ngx_http_egress_peer_t));
+    if (peer == NULL) {
+        return NGX_ERROR;
+    }
+
+    peer->request = r;
+    peer->ctx = ctx;
+    peer->bound = ctx->req.bound;
+
+    /* a bodiless safe request may be sent a second time (DESIGN 6.7) */
+
+    peer->repeatable = ((r->method
+                         & (NGX_HTTP_GET|NGX_HTTP_HEAD|NGX_HTTP_OPTIONS))
+                        && r->headers_in.content_length_n <= 0
+                        && !r->headers_in.chunked);
+
+    u = r->upstream;
+
+    u->peer.data = peer;
+    u->peer.get = ngx_http_egress_get_peer;
+    u->peer.free = ngx_http_egress_free_peer;
+    u->peer.tries = 1;
+
+#if (NGX_HTTP_SSL)
+    u->ssl = peer->bound->binding->upstream_ssl;
+    u->peer.set_session = ngx_http_egress_set_session;
+    u->peer.save_session = ngx_http_egress_save_session;
+#endif
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_egress_peer_t *peer = data;
+
+    ngx_addr_t        *addr;
+    ngx_connection_t  *c;
+
+    addr = peer->bound->binding->upstream;
+
+    pc->sockaddr = addr->sockaddr;
+    pc->socklen = addr->socklen;
+    pc->name = &addr->name;
+
+    pc->cached = 0;
+    pc->connection = NULL;
+
+    peer->ctx->reason = NGX_EGRESS_ALLOWED;
+    peer->alert = 0;
+
+    if (peer->pooled) {
+        return NGX_OK;
+    }
+
+    c = ngx_http_egress_pool_get(peer->bound,
+                                 peer->repeatable ? 0
+                                                  : NGX_HTTP_EGRESS_PEER_FRESH,
+                                 pc->log);
+    if (c == NULL) {
+        return NGX_OK;
+    }
+
+    peer->pooled = 1;
+
+    pc->cached = 1;
+    pc->connection = c;
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_http_egress_peer_t *peer = data;
+
+    if (pc->tries) {
+        pc->tries--;
+    }
+
+    if (state & NGX_PEER_FAILED) {
+
+        /* nginx closes the connection next: the evidence is here only */
+
+        peer->ctx->reason = ngx_http_egress_peer_error(pc, peer);
+
+        /* nginx gives a failed cached connection one more try */
+
+        if (pc->cached
+            && (!peer->repeatable || peer->request->upstream->buffer.last
+                                     != peer->request->upstream->buffer.start))
+        {
+            pc->cached = 0;
+        }
+
+#if (NGX_HTTP_SSL)
+        if (!peer->request->upstream->request_sent) {
+            ngx_http_egress_pool_save_session(peer->bound, NULL);
+        }
+#endif
+    }
+
+    if (pc->connection == NULL) {
+        return;
+    }
+
+    /* called for each attempt: nothing of the request stays behind */
+
+    ngx_http_egress_wipe_connection(pc->connection);
+
+#if (NGX_HTTP_SSL)
+    if (pc->connection->ssl) {
+        SSL_set_app_data(pc->connection->ssl->connection, NULL);
+    }
+#endif
+
+    if (!(state & NGX_PEER_FAILED)
+        && ngx_http_egress_keep_peer(pc, peer) == NGX_OK)
+    {
+        pc->connection = NULL;
+    }
+}
+
+
+static ngx_int_t
+ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
+    ngx_http_egress_peer_t *peer)
+{
+    ngx_connection_t     *c;
+    ngx_http_upstream_t  *u;
+
+    c = pc->connection;
+    u = peer->request->upstream;
+
+    if (c->read->eof
+        || c->read->error
+        || c->read->timedout
+        || c->write->error
+        || c->write->timedout
+        || !u->keepalive
+        || !u->request_body_sent
+        || ngx_terminate
+        || ngx_exiting)
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_egress_pool_put(peer->bound, c);
+}
+
+
+/* why it failed, by what is left of the attempt (prototype2 P12) */
+
+static ngx_uint_t
+ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
+    ngx_http_egress_peer_t *peer)
+{
+    ngx_connection_t     *c;
+    ngx_http_upstream_t  *u;
+
+    c = pc->connection;
+    u = peer->request->upstream;
+
+    if (c == NULL) {
+        return NGX_EGRESS_CONNECTION_REFUSED;
+    }
+
+#if (NGX_HTTP_SSL)
+
+    if (c->ssl) {
+
+        if (!c->ssl->handshaked || !u->request_sent) {
+            return ngx_http_egress_peer_tls_error(c, peer);
+        }
+
+    } else
+
+#endif
+
+    if (!u->request_sent) {
+        return c->write->timedout ? NGX_EGRESS_CONNECTION_TIMEOUT
+                                  : NGX_EGRESS_CONNECTION_REFUSED;
+    }
+
+    if (c->read->timedout || c->write->timedout) {
+        return NGX_EGRESS_CONNECTION_READ_TIMEOUT;
+    }
+
+    if (c->read->eof || c->read->error || c->write->error || c->error) {
+
+        return u->buffer.start && u->buffer.last != u->buffer.start
+               ? NGX_EGRESS_HTTP_RESPONSE_INCOMPLETE
+               : NGX_EGRESS_CONNECTION_TERMINATED;
+    }
+
+    return NGX_EGRESS_HTTP_PROTOCOL_ERROR;
+}
+
+
+#if (NGX_HTTP_SSL)
+
+static ngx_uint_t
+ngx_http_egress_peer_tls_error(ngx_connection_t *c,
+    ngx_http_egress_peer_t *peer)
+{
+    ngx_str_t  *name;
+
+    if (!c->ssl->handshaked) {
+
+        if (c->write->timedout || c->read->timedout) {
+            return NGX_EGRESS_CONNECTION_TIMEOUT;
+        }
+
+        if (peer->alert) {
+            return NGX_EGRESS_TLS_ALERT_RECEIVED;
+        }
+
+        return c->read->error ? NGX_EGRESS_TLS_PROTOCOL_ERROR
+                              : NGX_EGRESS_CONNECTION_TERMINATED;
+    }
+
+    name = &peer->bound->name->sn.str;
+
+    if (SSL_get_verify_result(c->ssl->connection) != X509_V_OK
+        || ngx_ssl_check_host(c, name) != NGX_OK)
+    {
+        return NGX_EGRESS_TLS_CERTIFICATE_ERROR;
+    }
+
+    return NGX_EGRESS_CONNECTION_TERMINATED;
+}
+
+
+static ngx_int_t
+ngx_http_egress_set_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_egress_peer_t *peer = data;
+
+    ngx_ssl_session_t  *session;
+
+    SSL_set_app_data(pc->connection->ssl->connection, peer);
+    SSL_set_info_callback(pc->connection->ssl->connection,
+                          ngx_http_egress_peer_info);
+
+    session = ngx_http_egress_pool_session(peer->bound);
+
+    if (session == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_ssl_set_session(pc->connection, session);
+}
+
+
+/* only of a peer that was verified: OpenSSL keeps the result within (P12) */
+
+static void
+ngx_http_egress_save_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_egress_peer_t *peer = data;
+
+    ngx_connection_t   *c;
+    ngx_ssl_session_t  *session;
+
+    c = pc->connection;
+
+    if (SSL_get_verify_result(c->ssl->connection) != X509_V_OK) {
+        return;
+    }
+
+    session = ngx_ssl_get_session(c);
+
+    if (session) {
+        ngx_http_egress_pool_save_session(peer->bound, session);
+    }
+}
+
+
+static void
+ngx_http_egress_peer_info(const ngx_ssl_conn_t *ssl_conn, int where, int ret)
+{
+    ngx_http_egress_peer_t  *peer;
+
+    if (!(where & SSL_CB_READ_ALERT) || (ret >> 8) != SSL3_AL_FATAL) {
+        return;
+    }
+
+    peer = SSL_get_app_data(ssl_conn);
+
+    if (peer) {
+        peer->alert = 1;
+    }
+}
+
+#endif

@@ -1,0 +1,329 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+#define NGX_HTTP_EGRESS_POOL_SIZE     32
+#define NGX_HTTP_EGRESS_POOL_TIMEOUT  60000
+
+
+/* an idle connection */
+
+typedef struct {
+    ngx_queue_t                   queue;    /* of all, or of free items */
+    ngx_queue_t                   bound;    /* of this bound host */
+    ngx_connection_t             *connection;
+    ngx_msec_t                    since;
+} ngx_http_egress_item_t;
+
+
+/* what a worker keeps for a bound host */
+
+typedef struct {
+    ngx_queue_t                   idle;
+#if (NGX_HTTP_SSL)
+    ngx_ssl_session_t            *session;
+#endif
+} ngx_http_egress_slot_t;
+
+
+typedef struct {
+    ngx_http_egress_slot_t       *slots;
+    ngx_uint_t                    nslots;
+    ngx_queue_t                   idle;     /* latest first */
+    ngx_queue_t                   free;
+} ngx_http_egress_pool_t;
+
+
+static void ngx_http_egress_pool_remove(ngx_http_egress_item_t *item);
+static void ngx_http_egress_pool_dummy_handler(ngx_event_t *ev);
+static void ngx_http_egress_pool_close_handler(ngx_event_t *ev);
+static void ngx_http_egress_pool_close(ngx_connection_t *c);
+static void ngx_http_egress_pool_cleanup(void *data);
+
+
+/* one a process: it belongs to the cycle that the worker serves */
+
+static ngx_http_egress_pool_t  *ngx_http_egress_pool;
+
+
+ngx_int_t
+ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
+{
+    ngx_uint_t               i;
+    ngx_pool_cleanup_t      *cln;
+    ngx_http_egress_item_t  *items;
+    ngx_http_egress_pool_t  *pool;
+
+    cln = ngx_pool_cleanup_add(cycle->pool, sizeof(ngx_http_egress_pool_t));
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    pool = cln->data;
+
+    ngx_queue_init(&pool->idle);
+    ngx_queue_init(&pool->free);
+
+    items = ngx_pcalloc(cycle->pool, NGX_HTTP_EGRESS_POOL_SIZE
+                                     * sizeof(ngx_http_egress_item_t));
+    if (items == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < NGX_HTTP_EGRESS_POOL_SIZE; i++) {
+        ngx_queue_insert_tail(&pool->free, &items[i].queue);
+    }
+
+    pool->nslots = ecf->nbound;
+    pool->slots = ngx_pcalloc(cycle->pool, pool->nslots
+                                           * sizeof(ngx_http_egress_slot_t));
+    if (pool->slots == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < pool->nslots; i++) {
+        ngx_queue_init(&pool->slots[i].idle);
+    }
+
+    cln->handler = ngx_http_egress_pool_cleanup;
+
+    ngx_http_egress_pool = pool;
+
+    return NGX_OK;
+}
+
+
+ngx_connection_t *
+ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
+    ngx_log_t *log)
+{
+    int                      n;
+    char                     buf[1];
+    ngx_queue_t             *queue, *q;
+    ngx_connection_t        *c;
+    ngx_http_egress_item_t  *item;
+
+    queue = &ngx_http_egress_pool->slots[bound->index].idle;
+
+    while (!ngx_queue_empty(queue)) {
+
+        q = ngx_queue_head(queue);
+        item = ngx_queue_data(q, ngx_http_egress_item_t, bound);
+        c = item->connection;
+
+        if (age && ngx_current_msec - item->since > age) {
+
+            /* the others are idle for longer still */
+
+            return NULL;
+        }
+
+        ngx_http_egress_pool_remove(item);
+
+        /* a close that nobody has read yet (prototype2 P12) */
+
+        n = recv(c->fd, buf, 1, MSG_PEEK);
+
+        if (n != -1 || ngx_socket_errno != NGX_EAGAIN) {
+            ngx_http_egress_pool_close(c);
+            continue;
+        }
+
+        c->idle = 0;
+        c->sent = 0;
+        c->data = NULL;
+        c->log = log;
+        c->read->log = log;
+        c->write->log = log;
+        c->pool->log = log;
+
+        if (c->read->timer_set) {
+            ngx_del_timer(c->read);
+        }
+
+        return c;
+    }
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c)
+{
+    ngx_queue_t             *q;
+    ngx_http_egress_item_t  *item;
+
+    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_queue_empty(&ngx_http_egress_pool->free)) {
+
+        q = ngx_queue_last(&ngx_http_egress_pool->idle);
+        item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
+
+        ngx_http_egress_pool_remove(item);
+        ngx_http_egress_pool_close(item->connection);
+    }
+
+    q = ngx_queue_head(&ngx_http_egress_pool->free);
+    ngx_queue_remove(q);
+
+    item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
+
+    ngx_queue_insert_head(&ngx_http_egress_pool->idle, &item->queue);
+    ngx_queue_insert_head(&ngx_http_egress_pool->slots[bound->index].idle,
+                          &item->bound);
+
+    item->connection = c;
+    item->since = ngx_current_msec;
+
+    c->read->delayed = 0;
+    ngx_add_timer(c->read, NGX_HTTP_EGRESS_POOL_TIMEOUT);
+
+    if (c->write->timer_set) {
+        ngx_del_timer(c->write);
+    }
+
+    c->write->handler = ngx_http_egress_pool_dummy_handler;
+    c->read->handler = ngx_http_egress_pool_close_handler;
+
+    c->data = item;
+    c->idle = 1;
+    c->log = ngx_cycle->log;
+    c->read->log = ngx_cycle->log;
+    c->write->log = ngx_cycle->log;
+    c->pool->log = ngx_cycle->log;
+
+    if (c->read->ready) {
+        ngx_http_egress_pool_close_handler(c->read);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_egress_pool_remove(ngx_http_egress_item_t *item)
+{
+    ngx_queue_remove(&item->queue);
+    ngx_queue_remove(&item->bound);
+
+    ngx_queue_insert_head(&ngx_http_egress_pool->free, &item->queue);
+}
+
+
+static void
+ngx_http_egress_pool_dummy_handler(ngx_event_t *ev)
+{
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, ev->log, 0,
+                   "egress pool dummy handler");
+}
+
+
+/* closed by the peer, timed out, closed for a reload, or bytes unasked for */
+
+static void
+ngx_http_egress_pool_close_handler(ngx_event_t *ev)
+{
+    int                n;
+    char               buf[1];
+    ngx_connection_t  *c;
+
+    c = ev->data;
+
+    if (!c->close && !c->read->timedout) {
+
+        n = recv(c->fd, buf, 1, MSG_PEEK);
+
+        if (n == -1 && ngx_socket_errno == NGX_EAGAIN) {
+            ev->ready = 0;
+
+            if (ngx_handle_read_event(c->read, 0) == NGX_OK) {
+                return;
+            }
+        }
+    }
+
+    ngx_http_egress_pool_remove(c->data);
+    ngx_http_egress_pool_close(c);
+}
+
+
+static void
+ngx_http_egress_pool_close(ngx_connection_t *c)
+{
+#if (NGX_HTTP_SSL)
+
+    if (c->ssl) {
+        c->ssl->no_wait_shutdown = 1;
+        c->ssl->no_send_shutdown = 1;
+
+        if (ngx_ssl_shutdown(c) == NGX_AGAIN) {
+            c->ssl->handler = ngx_http_egress_pool_close;
+            return;
+        }
+    }
+
+#endif
+
+    ngx_destroy_pool(c->pool);
+    ngx_close_connection(c);
+}
+
+
+static void
+ngx_http_egress_pool_cleanup(void *data)
+{
+    ngx_http_egress_pool_t *pool = data;
+
+#if (NGX_HTTP_SSL)
+    ngx_uint_t  i;
+
+    for (i = 0; i < pool->nslots; i++) {
+        if (pool->slots[i].session) {
+            ngx_ssl_free_session(pool->slots[i].session);
+        }
+    }
+#endif
+
+    if (ngx_http_egress_pool == pool) {
+        ngx_http_egress_pool = NULL;
+    }
+}
+
+
+#if (NGX_HTTP_SSL)
+
+ngx_ssl_session_t *
+ngx_http_egress_pool_session(ngx_egress_bound_t *bound)
+{
+    return ngx_http_egress_pool->slots[bound->index].session;
+}
+
+
+void
+ngx_http_egress_pool_save_session(ngx_egress_bound_t *bound,
+    ngx_ssl_session_t *session)
+{
+    ngx_http_egress_slot_t  *slot;
+
+    slot = &ngx_http_egress_pool->slots[bound->index];
+
+    if (slot->session) {
+        ngx_ssl_free_session(slot->session);
+    }
+
+    slot->session = session;
+}
+
+#endif

@@ -1,0 +1,441 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+static int ngx_http_egress_servername(ngx_ssl_conn_t *ssl_conn, int *ad,
+    void *arg);
+static int ngx_http_egress_certificate(ngx_ssl_conn_t *ssl_conn, void *arg);
+static ngx_egress_record_t *ngx_http_egress_add_record(ngx_connection_t *c);
+static void ngx_http_egress_record_cleanup(void *data);
+
+static char *ngx_http_egress_ssl(ngx_conf_t *cf, const char *name,
+    const char *one);
+static ngx_int_t ngx_http_egress_terminate_server(ngx_conf_t *cf,
+    ngx_http_core_srv_conf_t *cscf, ngx_http_egress_srv_conf_t *escf);
+static ngx_int_t ngx_http_egress_terminate_listens(ngx_conf_t *cf,
+    ngx_http_conf_addr_t *addr);
+
+
+/*
+ * Names that are not bound end here, before anything is signed: alert
+ * unrecognized_name (RFC 6066, 3).
+ */
+
+static int
+ngx_http_egress_servername(ngx_ssl_conn_t *ssl_conn, int *ad, void *arg)
+{
+    ngx_str_t             sni;
+    const char           *servername;
+    ngx_connection_t     *c;
+    ngx_egress_name_t    *name;
+    ngx_egress_host_t     host;
+    ngx_egress_conf_t    *ecf;
+    ngx_egress_record_t  *record;
+
+    c = ngx_ssl_get_connection(ssl_conn);
+
+    servername = SSL_get_servername(ssl_conn, TLSEXT_NAMETYPE_host_name);
+
+    if (servername == NULL) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "handshake refused: no server name");
+        goto refused;
+    }
+
+    sni.data = (u_char *) servername;
+    sni.len = ngx_strlen(servername);
+
+    if (ngx_egress_host_parse(&sni, NGX_EGRESS_HOST_NAME, NGX_EGRESS_PORT,
+                              &host)
+        != NGX_OK
+        || host.family != AF_UNSPEC)
+    {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "handshake refused: malformed server name");
+        goto refused;
+    }
+
+    ecf = ngx_egress_get_conf((ngx_cycle_t *) ngx_cycle);
+
+    name = ecf ? ngx_egress_name_find(ecf, host.name, host.len) : NULL;
+
+    if (name == NULL || name->cert == NULL) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "handshake refused: \"%*s\" is not bound",
+                      host.len, host.name);
+        goto refused;
+    }
+
+    record = ngx_http_egress_add_record(c);
+    if (record == NULL) {
+        *ad = SSL_AD_INTERNAL_ERROR;
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+
+    record->via = NGX_EGRESS_VIA_DIRECT;
+    record->name = name;
+
+    return ngx_http_ssl_servername(ssl_conn, ad, NULL);
+
+refused:
+
+    c->ssl->handshake_rejected = 1;
+    *ad = SSL_AD_UNRECOGNIZED_NAME;
+
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+
+static int
+ngx_http_egress_certificate(ngx_ssl_conn_t *ssl_conn, void *arg)
+{
+    ngx_connection_t     *c;
+    ngx_egress_conf_t    *ecf;
+    ngx_egress_record_t  *record;
+
+    c = ngx_ssl_get_connection(ssl_conn);
+
+    record = ngx_http_egress_get_record(c);
+    ecf = ngx_egress_get_conf((ngx_cycle_t *) ngx_cycle);
+
+    if (record == NULL || record->name == NULL || record->name->cert == NULL
+        || ecf == NULL)
+    {
+        return 0;
+    }
+
+    if (SSL_use_certificate(ssl_conn, record->name->cert) != 1
+        || SSL_use_PrivateKey(ssl_conn, ecf->leaf_key) != 1)
+    {
+        ngx_ssl_error(NGX_LOG_ALERT, c->log, 0,
+                      "SSL_use_certificate() failed");
+        return 0;
+    }
+
+    if (sk_X509_num(ecf->chain) > 0
+        && SSL_set1_chain(ssl_conn, ecf->chain) != 1)
+    {
+        ngx_ssl_error(NGX_LOG_ALERT, c->log, 0, "SSL_set1_chain() failed");
+        return 0;
+    }
+
+    return 1;
+}
+
+
+ngx_egress_record_t *
+ngx_http_egress_get_record(ngx_connection_t *c)
+{
+    ngx_pool_cleanup_t   *cln;
+    ngx_egress_record_t  *record;
+
+    for (cln = c->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == ngx_http_egress_record_cleanup) {
+            record = cln->data;
+
+            return record->magic == NGX_EGRESS_MAGIC ? record : NULL;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_egress_record_t *
+ngx_http_egress_add_record(ngx_connection_t *c)
+{
+    ngx_pool_cleanup_t   *cln;
+    ngx_egress_record_t  *record;
+
+    /* the callback may run twice: after a HelloRetryRequest */
+
+    record = ngx_http_egress_get_record(c);
+
+    if (record) {
+        return record;
+    }
+
+    cln = ngx_pool_cleanup_add(c->pool, sizeof(ngx_egress_record_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    record = cln->data;
+
+    ngx_memzero(record, sizeof(ngx_egress_record_t));
+    record->magic = NGX_EGRESS_MAGIC;
+
+    cln->handler = ngx_http_egress_record_cleanup;
+
+    return record;
+}
+
+
+/* its address is what tells our record from other cleanups */
+
+static void
+ngx_http_egress_record_cleanup(void *data)
+{
+    ngx_egress_record_t *record = data;
+
+    record->magic = 0;
+}
+
+
+char *
+ngx_http_egress_terminate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_egress_srv_conf_t *escf = conf;
+
+    ngx_str_t                    *value;
+    ngx_http_egress_main_conf_t  *emcf;
+
+    if (escf->terminate != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        escf->terminate = NGX_HTTP_EGRESS_TERMINATE_OFF;
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strcmp(value[1].data, "on") != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"egress_terminate\" "
+                           "directive", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
+
+    if (emcf->egress == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"egress_terminate\" needs an \"egress\" block "
+                           "before the \"http\" block");
+        return NGX_CONF_ERROR;
+    }
+
+    if (emcf->egress->ca_cert.data == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"egress_terminate\" needs a \"ca\" in the "
+                           "\"egress\" block");
+        return NGX_CONF_ERROR;
+    }
+
+    escf->terminate = NGX_HTTP_EGRESS_TERMINATE_ON;
+
+    ngx_egress_place(cf, &escf->place);
+
+    /*
+     * With ssl_reject_handshake nginx makes an SSL_CTX without a certificate;
+     * should we be missing, each handshake is refused (prototype P5, P13).
+     * A session that is resumed would bring its old name along.
+     */
+
+    if (ngx_http_egress_ssl(cf, "ssl_reject_handshake", "on") != NGX_CONF_OK
+        || ngx_http_egress_ssl(cf, "ssl_session_cache", "off") != NGX_CONF_OK
+        || ngx_http_egress_ssl(cf, "ssl_session_tickets", "off")
+           != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_egress_ssl(ngx_conf_t *cf, const char *name, const char *one)
+{
+    char           *rv;
+    void           *sscf;
+    ngx_str_t      *value;
+    ngx_array_t     args, *saved;
+    ngx_command_t  *cmd;
+
+    for (cmd = ngx_http_ssl_module.commands; cmd->name.len; cmd++) {
+        if (ngx_strcmp(cmd->name.data, name) == 0) {
+            break;
+        }
+    }
+
+    if (cmd->name.len == 0
+        || ngx_array_init(&args, cf->pool, 2, sizeof(ngx_str_t)) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    value = ngx_array_push_n(&args, 2);
+
+    value[0].data = (u_char *) name;
+    value[0].len = ngx_strlen(name);
+    value[1].data = (u_char *) one;
+    value[1].len = ngx_strlen(one);
+
+    sscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_ssl_module);
+
+    saved = cf->args;
+    cf->args = &args;
+
+    rv = cmd->set(cf, cmd, sscf);
+
+    cf->args = saved;
+
+    if (rv == NGX_CONF_OK || rv == NGX_CONF_ERROR) {
+        return rv;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%s\" beside \"egress_terminate\", which sets it",
+                       name);
+
+    return NGX_CONF_ERROR;
+}
+
+
+ngx_int_t
+ngx_http_egress_terminate_init(ngx_conf_t *cf,
+    ngx_http_egress_main_conf_t *emcf)
+{
+    ngx_uint_t                    i, j;
+    ngx_http_conf_port_t         *port;
+    ngx_http_conf_addr_t         *addr;
+    ngx_http_core_srv_conf_t    **cscfp;
+    ngx_http_core_main_conf_t    *cmcf;
+    ngx_http_egress_srv_conf_t   *escf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    cscfp = cmcf->servers.elts;
+
+    for (i = 0; i < cmcf->servers.nelts; i++) {
+
+        escf = cscfp[i]->ctx->srv_conf[ngx_http_egress_module.ctx_index];
+
+        if (escf->terminate == NGX_HTTP_EGRESS_TERMINATE_OFF) {
+            continue;
+        }
+
+        if (ngx_http_egress_terminate_server(cf, cscfp[i], escf) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (cmcf->ports == NULL) {
+        return NGX_OK;
+    }
+
+    port = cmcf->ports->elts;
+
+    for (i = 0; i < cmcf->ports->nelts; i++) {
+
+        addr = port[i].addrs.elts;
+
+        for (j = 0; j < port[i].addrs.nelts; j++) {
+            if (ngx_http_egress_terminate_listens(cf, &addr[j]) != NGX_OK) {
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_egress_terminate_server(ngx_conf_t *cf,
+    ngx_http_core_srv_conf_t *cscf, ngx_http_egress_srv_conf_t *escf)
+{
+    ngx_http_ssl_srv_conf_t  *sscf;
+
+    sscf = cscf->ctx->srv_conf[ngx_http_ssl_module.ctx_index];
+
+    if (sscf->certificates) {
+        ngx_egress_place_error(cf, &escf->place,
+                               "\"ssl_certificate\" beside "
+                               "\"egress_terminate\"");
+        return NGX_ERROR;
+    }
+
+    if (sscf->ssl.ctx == NULL) {
+        ngx_egress_place_error(cf, &escf->place,
+                               "\"egress_terminate\" needs a listener "
+                               "with \"ssl\"");
+        return NGX_ERROR;
+    }
+
+    sscf->reject_handshake = 0;
+
+    SSL_CTX_set_cert_cb(sscf->ssl.ctx, ngx_http_egress_certificate, NULL);
+
+    SSL_CTX_set_tlsext_servername_callback(sscf->ssl.ctx,
+                                           ngx_http_egress_servername);
+
+    return NGX_OK;
+}
+
+
+/*
+ * The name callback is that of the listener's default server: either all
+ * servers of a listener terminate, or none.
+ */
+
+static ngx_int_t
+ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
+{
+    ngx_uint_t                    i, on;
+    ngx_http_core_srv_conf_t    **cscfp;
+    ngx_http_egress_srv_conf_t   *escf, *last;
+
+    on = 0;
+    last = NULL;
+    cscfp = addr->servers.elts;
+
+    for (i = 0; i < addr->servers.nelts; i++) {
+
+        escf = cscfp[i]->ctx->srv_conf[ngx_http_egress_module.ctx_index];
+
+        if (escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF) {
+            last = escf;
+            on++;
+        }
+    }
+
+    if (on == 0) {
+        return NGX_OK;
+    }
+
+    if (on != addr->servers.nelts) {
+        ngx_egress_place_error(cf, &last->place,
+                               "\"egress_terminate\" on some but not all "
+                               "servers of listener \"%V\"",
+                               &addr->opt.addr_text);
+        return NGX_ERROR;
+    }
+
+    if (!addr->opt.ssl) {
+        ngx_egress_place_error(cf, &last->place,
+                               "\"egress_terminate\" on listener \"%V\" "
+                               "without \"ssl\"", &addr->opt.addr_text);
+        return NGX_ERROR;
+    }
+
+    if (ngx_egress_listens_quic(&addr->opt)) {
+        ngx_egress_place_error(cf, &last->place,
+                               "\"egress_terminate\" on listener \"%V\" "
+                               "with \"quic\"", &addr->opt.addr_text);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
