@@ -36,6 +36,7 @@
 
 typedef struct {
     ngx_egress_conf_t             *egress;
+    void                         **http;        /* loc_conf of "http" */
     ngx_http_upstream_srv_conf_t  *upstream;
     ngx_array_t                    variables;   /* ngx_int_t, guarded ones */
     ngx_hash_t                     names;       /* ngx_http_egress_name_t */
@@ -57,6 +58,7 @@ typedef struct {
     ngx_egress_place_t             place;
     ngx_http_handler_pt            handler;
     ngx_uint_t                     nheaders;    /* our proxy_set_header */
+    ngx_uint_t                     chosen;      /* by the operator, bits */
 } ngx_http_egress_loc_conf_t;
 
 

@@ -106,6 +106,8 @@ ngx_http_egress_preconfiguration(ngx_conf_t *cf)
 
     emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
 
+    emcf->http = ((ngx_http_conf_ctx_t *) cf->ctx)->loc_conf;
+
     if (emcf->egress == NULL) {
         return NGX_OK;
     }
@@ -174,6 +176,7 @@ ngx_http_egress_create_main_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     conf->egress = NULL;
+     *     conf->http = NULL;
      *     conf->upstream = NULL;
      */
 
@@ -244,6 +247,7 @@ ngx_http_egress_create_loc_conf(ngx_conf_t *cf)
      *     conf->exact = 0;
      *     conf->handler = NULL;
      *     conf->nheaders = 0;
+     *     conf->chosen = 0;
      */
 
     conf->pass = NGX_CONF_UNSET;

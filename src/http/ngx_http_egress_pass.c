@@ -14,6 +14,13 @@
 #define NGX_HTTP_EGRESS_BUFFERS      8
 #define NGX_HTTP_EGRESS_TIMEOUT      600000
 
+/* what we set where the operator did not */
+#define NGX_HTTP_EGRESS_CHOSEN_BODY          0x01
+#define NGX_HTTP_EGRESS_CHOSEN_BUFFER        0x02
+#define NGX_HTTP_EGRESS_CHOSEN_BUFFERS       0x04
+#define NGX_HTTP_EGRESS_CHOSEN_READ_TIMEOUT  0x08
+#define NGX_HTTP_EGRESS_CHOSEN_SEND_TIMEOUT  0x10
+
 
 static char *ngx_http_egress_pass_location(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *elcf, ngx_http_core_loc_conf_t *clcf,
@@ -32,7 +39,9 @@ static void *ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name);
 static const char *ngx_http_egress_pass_unsafe(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *conf);
 static const char *ngx_http_egress_pass_server(ngx_conf_t *cf);
-static void ngx_http_egress_pass_defaults(ngx_conf_t *cf);
+static ngx_uint_t ngx_http_egress_pass_chosen(void **loc_conf);
+static void ngx_http_egress_pass_defaults(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *conf);
 
 
 extern ngx_module_t  ngx_http_proxy_module;
@@ -89,7 +98,9 @@ ngx_http_egress_pass(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     char                         *rv;
     ngx_str_t                    *value;
+    ngx_http_conf_ctx_t          *ctx;
     ngx_http_core_loc_conf_t     *clcf;
+    ngx_http_core_srv_conf_t     *cscf;
     ngx_http_egress_srv_conf_t   *escf;
     ngx_http_egress_main_conf_t  *emcf;
 
@@ -110,6 +121,12 @@ ngx_http_egress_pass(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     elcf->pass = 1;
     escf->pass = 1;
+
+    ctx = cf->ctx;
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+
+    elcf->chosen = ngx_http_egress_pass_chosen(ctx->loc_conf)
+                   | ngx_http_egress_pass_chosen(cscf->ctx->loc_conf);
 
     ngx_egress_place(cf, &elcf->place);
 
@@ -476,7 +493,7 @@ ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
         return NGX_CONF_ERROR;
     }
 
-    ngx_http_egress_pass_defaults(cf);
+    ngx_http_egress_pass_defaults(cf, conf);
 
     return NGX_CONF_OK;
 }
@@ -615,30 +632,81 @@ ngx_http_egress_pass_server(ngx_conf_t *cf)
 }
 
 
-/*
- * Values for agents and git, where nothing was written: long answers, long
- * pauses and bodies of any size.  What is not at nginx's own default, or not
- * at the default at the http level, was chosen by somebody.
- */
+/* which of the values are written at this level, before it is merged */
 
-static void
-ngx_http_egress_pass_defaults(ngx_conf_t *cf)
+static ngx_uint_t
+ngx_http_egress_pass_chosen(void **loc_conf)
 {
+    ngx_uint_t                 chosen;
     ngx_http_upstream_conf_t  *ucf;
     ngx_http_core_loc_conf_t  *clcf;
 
+    clcf = loc_conf[ngx_http_core_module.ctx_index];
+    ucf = loc_conf[ngx_http_proxy_module.ctx_index];
+
+    chosen = 0;
+
+    if (clcf->client_max_body_size != NGX_CONF_UNSET) {
+        chosen |= NGX_HTTP_EGRESS_CHOSEN_BODY;
+    }
+
+    if (ucf->buffer_size != NGX_CONF_UNSET_SIZE) {
+        chosen |= NGX_HTTP_EGRESS_CHOSEN_BUFFER;
+    }
+
+    if (ucf->bufs.num) {
+        chosen |= NGX_HTTP_EGRESS_CHOSEN_BUFFERS;
+    }
+
+    if (ucf->read_timeout != NGX_CONF_UNSET_MSEC) {
+        chosen |= NGX_HTTP_EGRESS_CHOSEN_READ_TIMEOUT;
+    }
+
+    if (ucf->send_timeout != NGX_CONF_UNSET_MSEC) {
+        chosen |= NGX_HTTP_EGRESS_CHOSEN_SEND_TIMEOUT;
+    }
+
+    return chosen;
+}
+
+
+/*
+ * Values for agents and git, where nothing was written: long answers, long
+ * pauses and bodies of any size.  The "http" level is never merged itself, so
+ * that it tells what was written there; other values than nginx's own were
+ * written below.
+ */
+
+static void
+ngx_http_egress_pass_defaults(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *conf)
+{
+    ngx_uint_t                    chosen;
+    ngx_http_upstream_conf_t     *ucf;
+    ngx_http_core_loc_conf_t     *clcf;
+    ngx_http_egress_main_conf_t  *emcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     ucf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
 
-    if (clcf->client_max_body_size == 1 * 1024 * 1024) {
+    chosen = conf->chosen | ngx_http_egress_pass_chosen(emcf->http);
+
+    if (!(chosen & NGX_HTTP_EGRESS_CHOSEN_BODY)
+        && clcf->client_max_body_size == 1 * 1024 * 1024)
+    {
         clcf->client_max_body_size = 0;
     }
 
-    if (ucf->buffer_size == ngx_pagesize) {
+    if (!(chosen & NGX_HTTP_EGRESS_CHOSEN_BUFFER)
+        && ucf->buffer_size == ngx_pagesize)
+    {
         ucf->buffer_size = NGX_HTTP_EGRESS_BUFFER_SIZE;
     }
 
-    if (ucf->bufs.num == 8 && ucf->bufs.size == ngx_pagesize) {
+    if (!(chosen & NGX_HTTP_EGRESS_CHOSEN_BUFFERS)
+        && ucf->bufs.num == 8 && ucf->bufs.size == ngx_pagesize)
+    {
         ucf->bufs.num = NGX_HTTP_EGRESS_BUFFERS;
         ucf->bufs.size = NGX_HTTP_EGRESS_BUFFER_SIZE;
 
@@ -647,11 +715,15 @@ ngx_http_egress_pass_defaults(ngx_conf_t *cf)
         }
     }
 
-    if (ucf->read_timeout == 60000) {
+    if (!(chosen & NGX_HTTP_EGRESS_CHOSEN_READ_TIMEOUT)
+        && ucf->read_timeout == 60000)
+    {
         ucf->read_timeout = NGX_HTTP_EGRESS_TIMEOUT;
     }
 
-    if (ucf->send_timeout == 60000) {
+    if (!(chosen & NGX_HTTP_EGRESS_CHOSEN_SEND_TIMEOUT)
+        && ucf->send_timeout == 60000)
+    {
         ucf->send_timeout = NGX_HTTP_EGRESS_TIMEOUT;
     }
 }

@@ -71,15 +71,18 @@ ngx_http_egress_header_filter(ngx_http_request_t *r)
     status = r->headers_out.status;
 
     if (ctx && !ctx->denied && ctx->reason == NGX_EGRESS_ALLOWED
-        && r->upstream && ctx->injected && r->upstream->headers_in.status_n)
+        && r->upstream && ctx->injected)
     {
-        /* an answer of the upstream, refusals and errors of its own too */
-
         if (r->http_version < NGX_HTTP_VERSION_10) {
             return ngx_http_egress_not_http(r, ctx);
         }
 
-        return ngx_http_next_header_filter(r);
+        if (r->upstream->headers_in.status_n) {
+
+            /* an answer of the upstream, refusals of its own included */
+
+            return ngx_http_next_header_filter(r);
+        }
     }
 
     if (ctx == NULL || ctx->reason == NGX_EGRESS_ALLOWED) {
@@ -440,6 +443,10 @@ ngx_http_egress_json(yajl_gen gen, const char *name, ngx_str_t *value)
 static ngx_int_t
 ngx_http_egress_not_http(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "upstream of binding \"%V\" did not answer in HTTP",
+                  &ctx->req.bound->binding->name);
+
     ctx->reason = NGX_EGRESS_HTTP_PROTOCOL_ERROR;
 
 #if (NGX_HTTP_V2)
