@@ -666,6 +666,17 @@ GET /none
 
 
 
+=== TEST 81: rule: a regex over the whole path is one exact path
+--- main_config eval
+::binding('read POST ~ "^/[^/]+/search$"; read POST = /x;')
+--- request
+GET /none
+--- error_code: 204
+--- no_error_log
+allows an unsafe method
+
+
+
 === TEST 76: git: a bad value
 --- main_config eval
 ::binding('git maybe;')
@@ -709,7 +720,7 @@ location /b/ { egress_pass b; }
 GET /b/x
 --- init
 my $conf = $ENV{TEST_NGINX_SERVER_ROOT} . '/conf/nginx.conf';
-my $out = `nginx -T -e /dev/null -p $ENV{TEST_NGINX_SERVER_ROOT} -c $conf 2>&1`;
+my $out = `${\($ENV{TEST_NGINX_BINARY} || 'nginx')} -T -e /dev/null -p $ENV{TEST_NGINX_SERVER_ROOT} -c $conf 2>&1`;
 Test::More::unlike($out, qr/\Q$ENV{TEST_NGINX_CANARY}\E/, 'no secret in nginx -T');
 Test::More::like($out, qr/binding b/, 'the binding is in nginx -T');
 --- error_code: 200

@@ -10,7 +10,7 @@ my $T = $FindBin::Bin;
 my $build = ($ENV{EGRESS_BUILD} || 'build') . '/unit';
 my $nginx = $ENV{EGRESS_NGINX_SRC} || 'build/nginx';
 
-my @kinds = qw(hosts targets authorization git lfs);
+my @kinds = qw(hosts targets overrides authorization git lfs);
 
 plan tests => 1 + @kinds;
 

@@ -63,6 +63,9 @@ sub raw {
                         last if !sysread $s, $in, 4096, length $in;
                     }
 
+                } elsif ($step eq 'hello') {
+                    sysread $s, my $in, 4096;
+
                 } elsif ($step eq 'reset') {
                     setsockopt $s, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);
 
@@ -200,7 +203,7 @@ timed out
 
 === TEST 9: a fatal alert
 --- main_config eval
-my $c = $::Main->(main::raw(["\x15\x03\x03\x00\x02\x02\x28", 'wait'])); $c =~ s/http:/https:/; $c
+my $c = $::Main->(main::raw(['hello', "\x15\x03\x03\x00\x02\x02\x28", 'wait'])); $c =~ s/http:/https:/; $c
 --- error_code: 502
 --- response_headers_like
 Proxy-Status: egress-1; error=tls_alert_received; .*

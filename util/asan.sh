@@ -26,9 +26,10 @@ elif [ ! -f "$dir/src/auto/configure" ]; then
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
     . /etc/os-release
 
-    uri=$(grep -rhoE '(https?|http)://[^ ]+/debian/?' \
-          /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null \
-          | grep -v security | head -n 1)
+    uri=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
+              /etc/apt/sources.list.d/*.sources 2> /dev/null \
+          | sed 's/#.*//' | grep -oE 'https?://[^ ]+/debian/?( |$)' \
+          | tr -d ' ' | head -n 1)
 
     for s in "$VERSION_CODENAME" "$VERSION_CODENAME-updates"; do
         echo "deb-src ${uri:?no Debian archive is configured} $s main"

@@ -208,6 +208,7 @@ struct ngx_egress_rule_s {
     ngx_egress_place_t        place;
     unsigned                  any_method:1;
     unsigned                  any_path:1;
+    unsigned                  anchored:1;   /* the whole path is given */
     unsigned                  on:1;
 };
 

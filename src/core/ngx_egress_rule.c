@@ -302,19 +302,12 @@ ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return rv;
     }
 
-    if (rule->type == NGX_EGRESS_RULE_READ && rule->exact.data == NULL
-        && !rule->any_method && (rule->methods & ~NGX_EGRESS_SAFE))
+    if (rule->type == NGX_EGRESS_RULE_READ && !rule->anchored
+        && (rule->any_method || (rule->methods & ~NGX_EGRESS_SAFE)))
     {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "\"read %V\" allows an unsafe method for more "
                            "than one exact path", &value[1]);
-
-    } else if (rule->type == NGX_EGRESS_RULE_READ && rule->exact.data == NULL
-               && rule->any_method)
-    {
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"read *\" allows every method for more "
-                           "than one exact path");
     }
 
     return ngx_egress_rule_text(cf, rule);
@@ -510,6 +503,7 @@ ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
 
         if (value[1].len && value[1].data[0] == '/') {
             rule->exact = value[1];
+            rule->anchored = 1;
             return NGX_CONF_OK;
         }
 
@@ -532,6 +526,12 @@ ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
         }
 
         rule->regex = rc.regex;
+
+        /* "^...$" says what the whole path looks like */
+
+        rule->anchored = (value[1].len > 1 && value[1].data[0] == '^'
+                          && value[1].data[value[1].len - 1] == '$'
+                          && value[1].data[value[1].len - 2] != '\\');
 
         return NGX_CONF_OK;
 #else

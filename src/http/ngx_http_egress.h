@@ -205,6 +205,10 @@ ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
 ngx_int_t ngx_http_egress_field_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 
+/* Notes the buffer of the upstream request, to be wiped with the copies. */
+ngx_int_t ngx_http_egress_note_request(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
 /* Wipes all copies of secrets that the request made. */
 void ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
 

@@ -636,6 +636,36 @@ ngx_http_egress_field_set(ngx_http_request_t *r, ngx_str_t *value,
 }
 
 
+/*
+ * The header of the upstream request, as nginx has built it.  Noted before it
+ * is sent: the links of a chain that is sent unbuffered are used again.
+ */
+
+ngx_int_t
+ngx_http_egress_note_request(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_buf_t               *b;
+    ngx_http_egress_copy_t  *copy;
+
+    if (r->upstream->request_bufs == NULL) {
+        return NGX_ERROR;
+    }
+
+    copy = ngx_array_push(&ctx->copies);
+    if (copy == NULL) {
+        return NGX_ERROR;
+    }
+
+    b = r->upstream->request_bufs->buf;
+
+    copy->data = b->start;
+    copy->len = b->end - b->start;
+
+    return NGX_OK;
+}
+
+
 /* noted before it is used, so that it is wiped whatever happens */
 
 static u_char *
@@ -664,7 +694,6 @@ void
 ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
     ngx_int_t                    *index;
-    ngx_buf_t                    *b;
     ngx_uint_t                    i;
     ngx_http_upstream_t          *u;
     ngx_http_egress_copy_t       *copy;
@@ -705,17 +734,8 @@ ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return;
     }
 
-    /* the header of the upstream request is the first buffer */
-
-    if (u->request_bufs && u->create_request
-        && u->request_bufs->buf->temporary)
-    {
-        /* error messages show it, and it points into that buffer */
-        u->uri = r->unparsed_uri;
-
-        b = u->request_bufs->buf;
-        ngx_explicit_memzero(b->start, b->end - b->start);
-    }
+    /* error messages show it, and it points into the request's buffer */
+    u->uri = r->unparsed_uri;
 
     if (u->peer.connection) {
         ngx_http_egress_wipe_connection(u->peer.connection);

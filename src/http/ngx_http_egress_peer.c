@@ -79,6 +79,10 @@ ngx_http_egress_init_peer(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
+    if (ngx_http_egress_note_request(r, ctx) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     peer = ngx_pcalloc(r->pool, sizeof(ngx_http_egress_peer_t));
     if (peer == NULL) {
         return NGX_ERROR;
@@ -240,6 +244,7 @@ static ngx_uint_t
 ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer)
 {
+    char                  buf[1];
     ngx_connection_t     *c;
     ngx_http_upstream_t  *u;
 
@@ -263,6 +268,13 @@ ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
 #endif
 
     if (!u->request_sent) {
+
+        /* bytes before the handshake: nginx 1.28.2 and later refuse them */
+
+        if (recv(c->fd, buf, 1, MSG_PEEK) > 0) {
+            return NGX_EGRESS_TLS_PROTOCOL_ERROR;
+        }
+
         return c->write->timedout ? NGX_EGRESS_CONNECTION_TIMEOUT
                                   : NGX_EGRESS_CONNECTION_REFUSED;
     }

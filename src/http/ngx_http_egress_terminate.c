@@ -376,6 +376,17 @@ ngx_http_egress_terminate_server(ngx_conf_t *cf,
 
     sscf->reject_handshake = 0;
 
+    /* not all versions do all of it for TLS 1.3 with the directives above */
+
+    SSL_CTX_set_session_cache_mode(sscf->ssl.ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(sscf->ssl.ctx, SSL_OP_NO_TICKET);
+
+    if (SSL_CTX_set_num_tickets(sscf->ssl.ctx, 0) != 1) {
+        ngx_ssl_error(NGX_LOG_EMERG, cf->log, 0,
+                      "SSL_CTX_set_num_tickets() failed");
+        return NGX_ERROR;
+    }
+
     SSL_CTX_set_cert_cb(sscf->ssl.ctx, ngx_http_egress_certificate, NULL);
 
     SSL_CTX_set_tlsext_servername_callback(sscf->ssl.ctx,

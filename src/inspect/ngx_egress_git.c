@@ -485,8 +485,14 @@ ngx_egress_git_lfs(ngx_str_t *method, ngx_str_t *tail, ngx_egress_git_t *git)
     put = ngx_egress_git_eq(method, "PUT");
 
     if (ngx_egress_git_eq(tail, "objects/batch")) {
-        git->kind = NGX_EGRESS_GIT_BATCH;
         git->operation = "lfs-batch";
+
+        /* with another method a body must not make a read of it */
+
+        if (post) {
+            git->kind = NGX_EGRESS_GIT_BATCH;
+        }
+
         return;
     }
 

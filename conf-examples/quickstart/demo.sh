@@ -1,0 +1,386 @@
+#!/bin/bash
+# The gateway at work, against a stand-in for GitHub on the loopback interface. Nothing leaves this machine.
+#
+#     demo.sh            shows and checks each promise, then cleans up (about ten seconds)
+#     KEEP=1 demo.sh     leaves everything running and says how to go on by hand
+#
+# EGRESS_MODULES   directory with ngx_http_egress_module.so (build/modules of this checkout)
+# EGRESS_USER      the workers' user when root starts it (www-data)
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+modules=${EGRESS_MODULES:-$top/build/modules}
+PATH=$PATH:/usr/sbin:/sbin
+
+die() { echo "demo: $*" >&2; exit 1; }
+
+missing=
+for tool in nginx:nginx fcgiwrap:fcgiwrap git:git curl:curl openssl:openssl perl:perl; do
+    command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool##*:}"
+done
+[ -z "$missing" ] || die "please install:$missing"
+[ -e "$modules/ngx_http_egress_module.so" ] || die "no ngx_http_egress_module.so in $modules: run make, or set EGRESS_MODULES"
+modules=$(cd "$modules" && pwd)
+
+# nothing of the caller's own settings for git, curl and OpenSSL
+
+for name in $(compgen -e); do
+    case $name in
+        GIT_*|SSL_*|CURL_*|OPENSSL_*|SSH_ASKPASS|[hH][tT][tT][pP]*_[pP][rR][oO][xX][yY]|all_proxy|ALL_PROXY)
+            unset "$name" ;;
+    esac
+done
+export LC_ALL=C
+umask 022
+
+as_root='' user=''
+if [ "$(id -u)" = 0 ]; then
+    as_root=1
+    user=${EGRESS_USER:-www-data}
+    id "$user" >/dev/null 2>&1 || die "no user $user: set EGRESS_USER"
+    group=$(id -gn "$user")
+else
+    group=$(id -gn)
+fi
+
+
+# --- a directory of its own, and the way out ----------------------------------------------------
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/egress-demo.XXXXXX") || die 'no temporary directory'
+chmod 0755 "$dir"
+
+if [ -n "$as_root" ] && ! setpriv --reuid="$user" --regid="$group" --clear-groups test -x "$dir"; then
+    rmdir "$dir"
+    dir=$(mktemp -d /tmp/egress-demo.XXXXXX) || die 'no temporary directory'
+    chmod 0755 "$dir"
+fi
+
+helper_pid=
+kept=
+
+# without an init process the dead stay as zombies: gone all the same
+
+alive() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
+
+gone() {
+    local i
+    for ((i = 0; i < 50; i++)); do
+        alive "$1" || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+cleanup() {
+    trap '' INT TERM
+    if [ -n "$helper_pid" ]; then
+        kill "$helper_pid" 2>/dev/null
+        wait "$helper_pid" 2>/dev/null
+    fi
+    if [ -s "$dir/nginx.pid" ]; then
+        local pid
+        pid=$(cat "$dir/nginx.pid")
+        kill "$pid" 2>/dev/null
+        gone "$pid" || kill -9 "$pid" 2>/dev/null
+    fi
+    [ ! -d "$dir/standin" ] || sh "$here/standin.sh" stop "$dir/standin"
+    rm -rf "$dir"
+}
+
+trap '[ -n "$kept" ] || cleanup' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+
+# --- placeholders, tokens, authorities ----------------------------------------------------------
+
+random() {      # prefix: the shape of a GitHub token
+    perl -e 'open my $f, "<", "/dev/urandom" or die; my @c = ("A".."Z", "a".."z", 0..9); my $s = "";
+             while (length $s < 36) { read $f, my $b, 1; $b = ord $b; $s .= $c[$b] if $b < 62 } print "$ARGV[0]$s"' "$1"
+}
+
+mkdir -p "$dir"/{secrets,bindings,logs,tmp,home,standin,work}
+cp "$here/../bindings/github.conf" "$dir/bindings/"
+
+placeholder=$(random ghp_)
+tracker_placeholder=$(random trk_)
+real=$(random ghp_)
+tracker_real=$(random trk_)
+
+printf '%s\n' "$placeholder"         >"$dir/github.placeholder"
+printf '%s\n' "$tracker_placeholder" >"$dir/tracker.placeholder"
+
+(
+    umask 027
+    printf '%s\n' "$real"         >"$dir/secrets/github"
+    printf '%s\n' "$tracker_real" >"$dir/secrets/tracker"
+)
+chgrp "$group" "$dir"/secrets "$dir"/secrets/*
+chmod 0750 "$dir/secrets"
+chmod 0640 "$dir"/secrets/*
+
+sh "$here/make-ca.sh" "$dir/ca" 'Egress demo CA' github.com api.github.com uploads.github.com tracker.example.test ||
+    die 'no authority'
+
+
+# --- the stand-in and the gateway ---------------------------------------------------------------
+
+sh "$here/standin.sh" start "$dir/standin" "$dir/secrets/github" tracker.example.test || die 'the stand-in did not start'
+upstream=$(cat "$dir/standin/address")
+
+free_port() {
+    perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(LocalAddr => "127.0.0.1", Listen => 1)->sockport'
+}
+
+can_listen() {
+    perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new(LocalAddr => $ARGV[0], LocalPort => $ARGV[1], Listen => 1,
+                                                            ReuseAddr => 1)' "$1" "$2"
+}
+
+# Root listens on port 443 of an address that nobody else uses. Others take a high port.
+
+address='' port=''
+for last in 77 78 79 80 81 82 83 84; do
+    can_listen "127.0.0.$last" 443 || continue
+    address=127.0.0.$last port=443
+    break
+done
+[ -n "$address" ] || { address=127.0.0.1; port=$(free_port); }
+
+version=$(nginx -v 2>&1 | sed 's,.*nginx/,,; s,[^0-9.].*,,')
+if [ "$(printf '%s\n' 1.25.1 "$version" | sort -V | head -n 1)" = 1.25.1 ]; then
+    http2="listen         $address:$port ssl;\n        http2          on;"
+else
+    http2="listen         $address:$port ssl http2;"
+fi
+
+sed -e "s|@MODULES@|$modules|g; s|@DIR@|$dir|g; s|@LISTEN@|$address:$port|g; s|@UPSTREAM@|$upstream|g" \
+    -e "s|@HTTP2@|$http2|; s|@USER@|${user:+user              $user;}|" \
+    -e '/^# The gateway of the quickstart/,/^$/d' "$here/nginx.conf" >"$dir/nginx.conf"
+
+nginx -e "$dir/logs/error.log" -p "$dir/" -c "$dir/nginx.conf" 2>"$dir/logs/start.log" || {
+    cat "$dir/logs/start.log" >&2
+    die 'the gateway did not start'
+}
+for ((i = 0; i < 50; i++)); do
+    [ ! -s "$dir/nginx.pid" ] || break
+    sleep 0.1
+done
+
+
+# --- clients ------------------------------------------------------------------------------------
+
+# Names resolve to the gateway: curl and git have an option for that. An option for the port has curl only, so where
+# the port is not 443 git asks a few lines of Perl, a proxy that leads every CONNECT to the gateway.
+
+export HOME=$dir/home GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_SSL_CAINFO=$dir/ca/ca.pem
+
+curl=(curl -q --silent --show-error --max-time 20 --noproxy '*' --cacert "$dir/ca/ca.pem"
+      --connect-to "::$address:$port")
+git=(git)
+
+if [ "$port" = 443 ]; then
+    git+=(-c http.proxy= -c "http.curloptResolve=github.com:443:$address")
+else
+    proxy=$(free_port)
+    perl -MIO::Socket::INET -MIO::Select -e '
+        my ($port, $to) = @ARGV;
+        my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $port, Listen => 16, ReuseAddr => 1) or die;
+        $SIG{CHLD} = "IGNORE";
+        my $parent = $$;
+        while (1) {
+            my $c = $l->accept or next;
+            next if fork;
+            close $l;
+            my $head = "";
+            while ($head !~ /\r\n\r\n\z/) { sysread $c, my $b, 1 or exit; $head .= $b }
+            my $s = IO::Socket::INET->new(PeerAddr => $to) or exit;
+            syswrite $c, "HTTP/1.1 200 OK\r\n\r\n";
+            my $sel = IO::Select->new($c, $s);
+            while (1) {
+                for my $from ($sel->can_read(1)) {
+                    sysread $from, my $b, 65536 or exit;
+                    my $other = $from == $c ? $s : $c;
+                    while (length $b) { my $n = syswrite $other, $b or exit; substr $b, 0, $n, "" }
+                }
+                exit if getppid != $parent;
+            }
+        }' "$proxy" "$address:$port" &
+    helper_pid=$!
+    for ((i = 0; i < 50; i++)); do
+        can_listen 127.0.0.1 "$proxy" || break
+        sleep 0.1
+    done
+    git+=(-c "http.proxy=http://127.0.0.1:$proxy")
+fi
+
+url=https://x-access-token:$placeholder@github.com/octo/private.git
+record=$dir/standin/record.log
+repo=$dir/standin/repos/octo/private.git
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+passed=0 failed=0
+
+step() { printf '\n%s\n' "$*"; }
+
+check() {       # what, and a command that must succeed
+    local what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        printf '    ok      %s\n' "$what"
+    else
+        failed=$((failed + 1))
+        printf '    FAILED  %s\n' "$what"
+    fi
+}
+
+contains() { [[ $1 == *"$2"* ]]; }
+lacks()    { [[ $1 != *"$2"* ]]; }
+mark()     { seen=$(wc -c <"$record"); }
+upstream_saw() { sleep 0.1; tail -c "+$((seen + 1))" "$record"; }
+bearer()   { "${curl[@]}" -H "Authorization: Bearer $placeholder" "$@"; }
+
+
+echo "The sandbox holds  $placeholder"
+echo "The gateway holds  another token of that shape, in a file that the sandbox cannot read"
+echo "github.com is      $address:$port"
+
+
+step '1. curl sends the placeholder; GitHub sees the real token'
+mark
+out=$(bearer -w '\n%{http_code}' https://api.github.com/user 2>&1)
+check 'the answer is 200 and tells who the token belongs to' contains "$out" '"login":"octocat"'
+check 'the stand-in saw the real token' contains "$(upstream_saw)" "\"authorization\":\"Bearer $real\""
+check 'the placeholder did not arrive there' lacks "$(upstream_saw)" "$placeholder"
+
+
+step '2. git clones a private repository with the placeholder as its password'
+out=$("${git[@]}" clone -q "$url" "$dir/work/clone" 2>&1)
+check 'git clone works' test $? = 0
+check 'its HEAD is the original'"'"'s' test "$(git -C "$dir/work/clone" rev-parse HEAD 2>&1)" = "$(
+    git -c "safe.directory=$repo" --git-dir="$repo" rev-parse refs/heads/main)"
+out=$(git -C "$dir/work/clone" fsck --full --strict 2>&1)
+check 'git fsck has nothing to say against it' test $? = 0
+
+
+step '3. git push is refused, and the person at the terminal is told why'
+refs=$(git -c "safe.directory=$repo" --git-dir="$repo" for-each-ref)
+mark
+git -C "$dir/work/clone" -c user.name=Sandbox -c user.email=sandbox@example.test commit -q --allow-empty -m 'Not wanted'
+out=$("${git[@]}" -C "$dir/work/clone" push origin HEAD:main 2>&1)
+check 'git push fails' test $? != 0
+printf '%s\n' "$out" | sed "s/$placeholder/<placeholder>/g; s/^/            /"
+check 'git prints the gateway'"'"'s sentence' grep -q '^remote: .*write_refused' <<<"$out"
+check 'the stand-in was asked nothing' test -z "$(upstream_saw)"
+check 'the repository is as it was' test "$refs" = "$(git -c "safe.directory=$repo" --git-dir="$repo" for-each-ref)"
+
+
+step '4. A placeholder in a query stays a placeholder'
+mark
+out=$("${curl[@]}" -o /dev/null -w '%{http_code}' "https://api.github.com/search/code?q=$placeholder" 2>&1)
+check 'the request went through' test "$out" = 200
+check 'the stand-in saw the placeholder' contains "$(upstream_saw)" "?q=$placeholder"
+check 'and no token' lacks "$(upstream_saw)" "$real"
+
+
+step '5. A placeholder at another host stays a placeholder'
+mark
+out=$(bearer -o /dev/null -w '%{http_code}' https://tracker.example.test/issues 2>&1)
+check 'the request went through' test "$out" = 200
+check 'the other host saw the placeholder' contains "$(upstream_saw)" "\"authorization\":\"Bearer $placeholder\""
+check 'and no token' lacks "$(upstream_saw)" "$real"
+
+
+step '6. A second request on the connection that names another host is misdirected'
+mark
+out=$(bearer --http1.1 -o /dev/null -w '%{http_code} ' https://api.github.com/user \
+      --next -q --silent --max-time 20 --noproxy '*' --cacert "$dir/ca/ca.pem" --connect-to "::$address:$port" --http1.1 \
+      -H "Authorization: Bearer $placeholder" -H 'Host: tracker.example.test' \
+      -o /dev/null -w '%{http_code} over %{num_connects} new connections' https://api.github.com/user 2>&1)
+check "200, then 421 on the same connection" test "$out" = '200 421 over 0 new connections'
+check 'the stand-in saw the first one only' test "$(upstream_saw | wc -l)" = 1
+
+
+step '7. A name that is not bound gets no certificate: the handshake is refused'
+out=$("${curl[@]}" https://example.com/ 2>&1)
+check 'curl ends in the handshake (exit 35)' test $? = 35
+check "and prints the alert: ${out##*:}" grep -qi 'unrecognized name' <<<"$out"
+
+
+step '8. The secret is removed: from the next second on nothing is sent'
+rm "$dir/secrets/github"
+mark
+started=$(date +%s%N)
+for ((i = 0; i < 30; i++)); do
+    out=$(bearer -i https://api.github.com/user 2>&1)
+    [[ $out == HTTP/*" 200"* ]] || break
+    sleep 0.1
+done
+took=$((($(date +%s%N) - started) / 1000000))
+check "refused after $took ms (secret_check is one second)" test "$took" -lt 2000
+check 'the status is 403' grep -q '^HTTP/[0-9.]* 403' <<<"$out"
+check "$(grep -i '^proxy-status:' <<<"$out" | tr -d '\r')" grep -qi '^proxy-status:.*credential_missing' <<<"$out"
+mark
+out=$(bearer -o /dev/null -w '%{http_code}' https://api.github.com/user 2>&1)
+check 'and again, with nothing sent upstream' test "$out:$(upstream_saw)" = 403:
+mark
+out=$("${curl[@]}" -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $tracker_placeholder" \
+      https://tracker.example.test/issues 2>&1)
+check 'the other binding goes on' test "$out" = 200
+check 'with its own token' contains "$(upstream_saw)" "\"authorization\":\"Bearer $tracker_real\""
+
+
+step '9. Each decision is in the audit log, none of the tokens is'
+check 'no token in what the gateway wrote' test -z "$(grep -lrFe "$real" -e "$tracker_real" -e "$(
+    printf 'x-access-token:%s' "$real" | openssl base64 -A)" "$dir/logs" "$dir/tmp")"
+check 'no alarm in its error log' test -z "$(grep -E '\[(emerg|alert|crit)\]' "$dir/logs/error.log")"
+# shellcheck disable=SC2016
+perl -MJSON::PP -ne '
+    my $r = eval { decode_json($_) } or next;
+    next unless $r->{event} eq "decision";
+    my $path = $r->{path} // "";
+    $path = substr($path, 0, 30) . "..." if length $path > 33;
+    my $line = sprintf "    %-5s %-20s %-5s %-20s %-33s %s", @$r{qw(decision reason method host)}, $path,
+        $r->{credential} // "";
+    print "$line\n" unless $seen{$line}++;' "$dir/logs/egress.json"
+check 'the push is there as a refused write' grep -q '"path":"/octo/private.git/info/refs".*"reason":"write_refused"' \
+    "$dir/logs/egress.json"
+
+
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+
+if [ "${KEEP:-0}" = 1 ]; then
+    kept=1
+    printf '%s\n' "$real" >"$dir/secrets/.new"
+    chmod 0640 "$dir/secrets/.new"
+    chgrp "$group" "$dir/secrets/.new"
+    mv "$dir/secrets/.new" "$dir/secrets/github"
+    [ -z "$helper_pid" ] || disown "$helper_pid"
+    sleep 1.2
+    cat <<END
+
+Everything is left running, the secret is back. In another terminal:
+
+    dir=$dir
+    placeholder=$placeholder
+    export HOME=\$dir/home GIT_CONFIG_NOSYSTEM=1 GIT_SSL_CAINFO=\$dir/ca/ca.pem
+
+    curl -q -sS --noproxy '*' --cacert \$dir/ca/ca.pem --connect-to ::$address:$port \\
+        -H "Authorization: Bearer \$placeholder" https://api.github.com/user
+
+    $(printf '%s ' "${git[@]}" | sed "s|$dir|\$dir|g")clone \\
+        https://x-access-token:\$placeholder@github.com/octo/private.git
+
+    tail -f \$dir/logs/egress.json \$dir/standin/record.log
+
+and to stop:
+
+    kill \$(cat \$dir/nginx.pid)${helper_pid:+ $helper_pid}; sh $here/standin.sh stop \$dir/standin; rm -rf \$dir
+END
+fi
+
+[ "$failed" = 0 ]
