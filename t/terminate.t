@@ -238,6 +238,25 @@ for my $v (qw(-tls1_2 -tls1_3)) {
 
 
 
+=== TEST 33: TLS 1.2 and 1.3 without a word of the operator's, no older one
+--- init
+Test::More::like(main::s_client("-servername api.test $_"), qr/Verify return code: 0/, $_)
+    for qw(-tls1_2 -tls1_3);
+Test::More::unlike(main::s_client("-servername api.test -cipher DEFAULT\@SECLEVEL=0 $_"), qr/BEGIN CERT/, $_)
+    for qw(-tls1 -tls1_1);
+--- error_code: 200
+
+
+
+=== TEST 34: the operator's own choice
+--- http_config eval
+$::Http->('ssl_protocols TLSv1.2;')
+--- init
+Test::More::unlike(main::s_client("-servername api.test -tls1_3"), qr/BEGIN CERT/, 'no TLS 1.3');
+--- error_code: 200
+
+
+
 === TEST 16: the leaf's profile (O-15, S-05)
 --- init
 my $out = main::s_client('-servername api.test -showcerts');

@@ -376,6 +376,17 @@ ngx_http_egress_terminate_server(ngx_conf_t *cf,
 
     sscf->reject_handshake = 0;
 
+    /* nginx's own default leaves TLS 1.3 out up to 1.23.3 */
+
+    SSL_CTX_set_min_proto_version(sscf->ssl.ctx, TLS1_2_VERSION);
+
+    if ((sscf->protocols & ~NGX_CONF_BITMASK_SET)
+        == (NGX_SSL_TLSv1|NGX_SSL_TLSv1_1|NGX_SSL_TLSv1_2))
+    {
+        SSL_CTX_set_max_proto_version(sscf->ssl.ctx, 0);
+        SSL_CTX_clear_options(sscf->ssl.ctx, SSL_OP_NO_TLSv1_3);
+    }
+
     /* not all versions do all of it for TLS 1.3 with the directives above */
 
     SSL_CTX_set_session_cache_mode(sscf->ssl.ctx, SSL_SESS_CACHE_OFF);
