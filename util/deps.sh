@@ -24,6 +24,16 @@ for p in "$@"; do
         | grep -q 'ok installed' || missing+=("$p")
 done
 
+# the fuzzer's runtime is named after the version of clang
+
+clang=$(apt-cache depends clang 2> /dev/null \
+        | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+
+if [ -n "$clang" ]; then
+    dpkg-query -W -f '${Status}' "libclang-rt-$clang-dev" 2> /dev/null \
+        | grep -q 'ok installed' || missing+=("libclang-rt-$clang-dev")
+fi
+
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 sudo=

@@ -23,12 +23,14 @@ typedef struct {
     yajl_gen                  gen;
     size_t                    len;
     ngx_uint_t                truncated;
+    time_t                    sec;
+    u_char                    time[sizeof("1970-09-28T12:00:00.000Z")];
     u_char                    text[3 * NGX_EGRESS_AUDIT_VALUE];
     u_char                    line[NGX_EGRESS_AUDIT_LINE];
 } ngx_egress_audit_buf_t;
 
 
-static void ngx_egress_audit_time(u_char *buf);
+static void ngx_egress_audit_time(ngx_egress_audit_buf_t *ab);
 static void ngx_egress_audit_print(void *ctx, const char *str, size_t len);
 static void ngx_egress_audit_string(ngx_egress_audit_buf_t *ab,
     const char *name, ngx_str_t *value);
@@ -99,7 +101,6 @@ ngx_int_t
 ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     ngx_uint_t seq, ngx_str_t *line)
 {
-    u_char                   time[sizeof("1970-09-28T12:00:00.000Z")];
     ngx_str_t                value;
     ngx_egress_audit_buf_t  *ab;
 
@@ -114,23 +115,25 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
         ngx_egress_audit_buf = ab;
     }
 
-    /* a handle is of no use after a complete value: yajl has no soft reset */
-
-    ab->gen = yajl_gen_alloc(NULL);
     if (ab->gen == NULL) {
-        return NGX_ERROR;
+        ab->gen = yajl_gen_alloc(NULL);
+        if (ab->gen == NULL) {
+            return NGX_ERROR;
+        }
+
+        yajl_gen_config(ab->gen, yajl_gen_print_callback,
+                        ngx_egress_audit_print, ab);
     }
 
-    yajl_gen_config(ab->gen, yajl_gen_print_callback, ngx_egress_audit_print,
-                    ab);
+    yajl_gen_reset(ab->gen, NULL);
 
     ab->len = 0;
     ab->truncated = 0;
 
-    ngx_egress_audit_time(time);
+    ngx_egress_audit_time(ab);
 
-    value.data = time;
-    value.len = sizeof(time) - 1;
+    value.data = ab->time;
+    value.len = sizeof(ab->time) - 1;
 
     yajl_gen_map_open(ab->gen);
 
@@ -187,7 +190,6 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     }
 
     yajl_gen_map_close(ab->gen);
-    yajl_gen_free(ab->gen);
 
     /* room is left for the line end that the caller puts behind it */
 
@@ -203,18 +205,25 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 
 
 static void
-ngx_egress_audit_time(u_char *buf)
+ngx_egress_audit_time(ngx_egress_audit_buf_t *ab)
 {
     ngx_tm_t     tm;
     ngx_time_t  *tp;
 
     tp = ngx_timeofday();
 
-    ngx_gmtime(tp->sec, &tm);
+    if (ab->sec != tp->sec) {
+        ab->sec = tp->sec;
 
-    ngx_sprintf(buf, "%4d-%02d-%02dT%02d:%02d:%02d.%03MZ", tm.ngx_tm_year,
-                tm.ngx_tm_mon, tm.ngx_tm_mday, tm.ngx_tm_hour, tm.ngx_tm_min,
-                tm.ngx_tm_sec, tp->msec);
+        ngx_gmtime(tp->sec, &tm);
+
+        ngx_sprintf(ab->time, "%4d-%02d-%02dT%02d:%02d:%02d.000Z",
+                    tm.ngx_tm_year, tm.ngx_tm_mon, tm.ngx_tm_mday,
+                    tm.ngx_tm_hour, tm.ngx_tm_min, tm.ngx_tm_sec);
+    }
+
+    ngx_sprintf(ab->time + sizeof("1970-09-28T12:00:00.") - 1, "%03M",
+                tp->msec);
 }
 
 
@@ -237,16 +246,29 @@ static void
 ngx_egress_audit_string(ngx_egress_audit_buf_t *ab, const char *name,
     ngx_str_t *value)
 {
-    size_t  len;
+    size_t  i;
 
     if (value->len == 0) {
         return;
     }
 
-    len = ngx_egress_audit_utf8(ab, value);
-
     yajl_gen_string(ab->gen, (const u_char *) name, ngx_strlen(name));
-    yajl_gen_string(ab->gen, ab->text, len);
+
+    if (value->len <= NGX_EGRESS_AUDIT_VALUE) {
+
+        for (i = 0; i < value->len && value->data[i] < 0x80; i++) {
+            /* void */
+        }
+
+        if (i == value->len) {
+            yajl_gen_string(ab->gen, value->data, value->len);
+            return;
+        }
+    }
+
+    i = ngx_egress_audit_utf8(ab, value);
+
+    yajl_gen_string(ab->gen, ab->text, i);
 }
 
 

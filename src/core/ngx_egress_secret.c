@@ -286,7 +286,7 @@ ngx_egress_secret_state(ngx_egress_secret_t *secret, ngx_uint_t state,
     vault = secret->vault;
 
     if (state != NGX_EGRESS_SECRET_VALID) {
-        ngx_explicit_memzero(vault->data, sizeof(vault->data));
+        ngx_explicit_memzero(vault->data, vault->len);
         vault->len = 0;
 
         /* without the value, even the same file is to be read again */
@@ -348,7 +348,9 @@ ngx_egress_secret_set(ngx_egress_vault_t *vault, u_char *data, size_t len)
 {
     u_char  digest[SHA256_DIGEST_LENGTH];
 
-    ngx_explicit_memzero(vault->data, sizeof(vault->data));
+    /* pages that were never used are not touched: there may be many secrets */
+
+    ngx_explicit_memzero(vault->data, vault->len);
 
     ngx_memcpy(vault->data, data, len);
     vault->len = len;
@@ -663,7 +665,7 @@ ngx_egress_vault_cleanup(void *data)
 
     size = vault->size;
 
-    ngx_explicit_memzero(vault, sizeof(ngx_egress_vault_t));
+    ngx_explicit_memzero(vault->data, vault->len);
 
     (void) munmap(vault, size);
 }

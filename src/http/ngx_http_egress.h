@@ -105,6 +105,7 @@ typedef struct {
 
     ngx_http_egress_field_t       *fields;      /* by field index */
     ngx_array_t                    copies;      /* ngx_http_egress_copy_t */
+    size_t                         request_size;
 
     ngx_list_t                     headers;     /* the client's, saved */
     ngx_str_t                      unparsed_uri;
@@ -212,8 +213,11 @@ ngx_int_t ngx_http_egress_note_request(ngx_http_request_t *r,
 /* Wipes all copies of secrets that the request made. */
 void ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
 
-/* Wipes plain text that stayed in the buffer of an upstream connection. */
-void ngx_http_egress_wipe_connection(ngx_connection_t *c);
+/*
+ * Wipes the first "size" octets of plain text that stayed in the buffer of an
+ * upstream connection.
+ */
+void ngx_http_egress_wipe_connection(ngx_connection_t *c, size_t size);
 
 
 /*
@@ -243,8 +247,10 @@ ngx_int_t ngx_http_egress_pool_init(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf);
 
 /*
- * Takes an idle connection to "bound" that is at most "age" ms idle, or any
- * where age is 0; its logs are set to "log".  Returns NULL where there is none.
+ * Takes an idle connection to "bound"; its logs are set to "log".  With "age"
+ * it is at most so many ms idle, and looked at once more for a close that
+ * nobody has read; 0 is for requests that may be repeated.  Returns NULL where
+ * there is none.
  */
 ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
     ngx_msec_t age, ngx_log_t *log);

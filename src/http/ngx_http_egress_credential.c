@@ -662,6 +662,8 @@ ngx_http_egress_note_request(ngx_http_request_t *r,
     copy->data = b->start;
     copy->len = b->end - b->start;
 
+    ctx->request_size = copy->len;
+
     return NGX_OK;
 }
 
@@ -736,29 +738,29 @@ ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     /* error messages show it, and it points into the request's buffer */
     u->uri = r->unparsed_uri;
-
-    if (u->peer.connection) {
-        ngx_http_egress_wipe_connection(u->peer.connection);
-    }
 }
 
 
+/*
+ * The buffer is empty when a request begins, so that the header is in its
+ * first octets, whatever followed it.
+ */
+
 void
-ngx_http_egress_wipe_connection(ngx_connection_t *c)
+ngx_http_egress_wipe_connection(ngx_connection_t *c, size_t size)
 {
 #if (NGX_SSL)
     ngx_buf_t  *b;
 
-    if (c == NULL || c->ssl == NULL || c->ssl->buf == NULL) {
+    if (c->ssl == NULL || c->ssl->buf == NULL || c->ssl->buf->start == NULL) {
         return;
     }
 
     b = c->ssl->buf;
 
-    if (b->start) {
-        ngx_explicit_memzero(b->start, b->end - b->start);
-        b->pos = b->start;
-        b->last = b->start;
-    }
+    ngx_explicit_memzero(b->start, ngx_min(size, (size_t) (b->end - b->start)));
+
+    b->pos = b->start;
+    b->last = b->start;
 #endif
 }

@@ -195,7 +195,7 @@ ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
 
     /* called for each attempt: nothing of the request stays behind */
 
-    ngx_http_egress_wipe_connection(pc->connection);
+    ngx_http_egress_wipe_connection(pc->connection, peer->ctx->request_size);
 
 #if (NGX_HTTP_SSL)
     if (pc->connection->ssl) {

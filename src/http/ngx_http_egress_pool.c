@@ -128,13 +128,16 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
 
         ngx_http_egress_pool_remove(item);
 
-        /* a close that nobody has read yet (prototype2 P12) */
+        if (age) {
 
-        n = recv(c->fd, buf, 1, MSG_PEEK);
+            /* the system call is worth it where nothing may be repeated */
 
-        if (n != -1 || ngx_socket_errno != NGX_EAGAIN) {
-            ngx_http_egress_pool_close(c);
-            continue;
+            n = recv(c->fd, buf, 1, MSG_PEEK);
+
+            if (n != -1 || ngx_socket_errno != NGX_EAGAIN) {
+                ngx_http_egress_pool_close(c);
+                continue;
+            }
         }
 
         c->idle = 0;

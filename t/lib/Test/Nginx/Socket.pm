@@ -691,3 +691,42 @@ $Test::Nginx::Util::CheckShutdownErrorLog = \&check_shutdown_error_log;
 
 
 1;
+
+__END__
+
+=head1 NAME
+
+Test::Nginx::Socket - a runner for test files in the form of that module
+
+=head1 DESCRIPTION
+
+Runs the files of this suite on a Debian machine, where the original can't be
+installed from packages. It knows no word that the original does not know, so
+that the files run under either: leave out C<-It/lib>, and C<use lib 't/lib'>,
+to run them under the original.
+
+Sections: config, http_config, main_config, post_main_config, server_name,
+user_files, init, post_setup_server_root, request, raw_request,
+raw_request_middle_delay, pipelined_requests, more_headers, timeout, abort,
+shutdown, wait, error_code, error_code_like, response_headers,
+response_headers_like, raw_response_headers_like, raw_response_headers_unlike,
+response_body, response_body_like, response_body_unlike, ignore_response,
+error_log, no_error_log, grep_error_log, grep_error_log_out, access_log,
+no_access_log, shutdown_error_log, no_shutdown_error_log, must_die, log_level,
+error_log_file, tcp_listen, tcp_reply, tcp_reply_delay, tcp_query,
+tcp_query_len, tcp_shutdown, tcp_no_close, suppress_stderr, ONLY, SKIP,
+skip_nginx, skip_openssl, skip_eval, todo; filters are those of Test::Base.
+
+Environment: TEST_NGINX_BINARY, _LOAD_MODULES, _SERVROOT, _PORT, _SERVER_PORT,
+_CLIENT_PORT, _RANDOMIZE, _SLEEP, _TIMEOUT, _NO_SHUFFLE, _NO_CLEAN, _VERBOSE,
+_LOG_LEVEL, _WORKER_USER, _RAND_PORT_n and others of the same names as in the
+original.
+
+Two checks are of this runner only, and only the environment turns them on.
+With TEST_NGINX_STRICT_LOG=1 a line at alert, crit or emerg that a block does
+not itself name fails it, and so does a report of a sanitizer. With
+TEST_NGINX_CANARY_SCAN=1 the value of TEST_NGINX_CANARY, which is random unless
+it is set, must not be found in logs, temporary files and responses: as it is,
+in base64, in hex or percent-encoded.
+
+=cut
