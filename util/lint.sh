@@ -9,8 +9,8 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 inc=(-I "$tree/src/core" -I "$tree/src/event" -I "$tree/src/event/modules"
-     -I "$tree/src/os/unix" -I "$tree/objs" -I "$tree/src/http"
-     -I "$tree/src/http/modules" -I "$tree/src/http/v2"
+     -I "$tree/src/event/quic" -I "$tree/src/os/unix" -I "$tree/objs" -I "$tree/src/http"
+     -I "$tree/src/http/modules" -I "$tree/src/http/v2" -I "$tree/src/http/v3"
      -I "$tree/src/stream" -I src/core -I src/inspect -I src/http)
 
 warn=(-W -Wall -Wextra -Wpointer-arith -Wno-unused-parameter

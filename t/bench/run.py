@@ -43,7 +43,7 @@ COMMON = """
     proxy_http_version 1.1;
     proxy_buffering off;
     proxy_request_buffering off;
-    proxy_buffer_size 16k;
+    proxy_buffer_size 16k; proxy_buffers 8 16k;
 """
 
 UPSTREAM = """

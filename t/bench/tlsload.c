@@ -7,7 +7,7 @@
 /*
  * A small TLS load generator on one thread, for loopback only:
  *
- *   tlsload -a 127.0.0.1:PORT -s HOST -H 'Name: value' [-c CONNECTIONS]
+ *   tlsload -a 127.0.0.1:PORT -s HOST -A AUTHORIZATION [-c CONNECTIONS]
  *           [-d SECONDS] [-p PATH] [-k]
  *
  * -k opens a new connection, with a full handshake, for each request.
@@ -76,10 +76,10 @@ static char                 request[4096];
 static int                  request_len;
 static int                  ep, renew, conns = 32;
 static double               seconds = 2;
-static const char          *host = "localhost", *header = "X-A: b",
+static const char          *host = "localhost", *auth = "none",
                            *path = "/v1/x";
 static double              *samples;
-static long                 nsamples, errors, bad;
+static long                 nsamples, handshakes, errors, bad;
 static char                 last[200];
 
 
@@ -107,8 +107,9 @@ main(int argc, char **argv)
     request_len = snprintf(request, sizeof(request),
                            "GET %s HTTP/1.1\r\nHost: %s\r\n"
                            "User-Agent: tlsload\r\n"
-                           "Accept: application/json\r\n%s\r\n%s\r\n",
-                           path, host, header,
+                           "Accept: application/json\r\n"
+                           "Authorization: %s\r\n%s\r\n",
+                           path, host, auth,
                            renew ? "Connection: close\r\n" : "");
 
     begin = tlsload_now();
@@ -129,11 +130,12 @@ main(int argc, char **argv)
 
     qsort(samples, nsamples, sizeof(double), tlsload_compare);
 
-    printf("reqs=%ld rps=%.1f p50_ms=%.3f p99_ms=%.3f bad=%ld errs=%ld%s%s\n",
+    printf("requests=%ld rps=%.1f p50_ms=%.3f p99_ms=%.3f handshakes=%ld "
+           "bad=%ld errors=%ld%s%s\n",
            nsamples, nsamples / took,
            nsamples ? samples[nsamples / 2] * 1e3 : 0,
            nsamples ? samples[nsamples * 99 / 100] * 1e3 : 0,
-           bad, errors, *last ? " last=" : "", last);
+           handshakes, bad, errors, *last ? " last=" : "", last);
 
     return 0;
 }
@@ -329,6 +331,8 @@ tlsload_step(tlsload_conn_t *c)
             return;
         }
 
+        handshakes++;
+
         if (!renew) {
             c->start = tlsload_now();
         }
@@ -398,7 +402,7 @@ tlsload_options(int argc, char **argv)
     int    o;
     char  *port;
 
-    while ((o = getopt(argc, argv, "a:c:d:s:H:p:k")) != -1) {
+    while ((o = getopt(argc, argv, "a:c:d:s:A:p:k")) != -1) {
 
         switch (o) {
 
@@ -426,8 +430,8 @@ tlsload_options(int argc, char **argv)
             host = optarg;
             break;
 
-        case 'H':
-            header = optarg;
+        case 'A':
+            auth = optarg;
             break;
 
         case 'p':

@@ -18,7 +18,8 @@ for name in host target authorization git; do
     ${CLANG:-clang} -Wall -Wextra -Wno-unused-parameter -Werror -O1 -g \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
         -I "$src/src/core" -I "$src/src/event" -I "$src/src/event/modules" \
-        -I "$src/src/os/unix" -I "$src/objs" -I "$top/src/inspect" \
+        -I "$src/src/event/quic" -I "$src/src/os/unix" -I "$src/objs" \
+    -I "$top/src/inspect" \
         -o "$out/fuzz_$name" "$top/t/fuzz/fuzz_$name.c" \
         "$top"/src/inspect/*.c -lcrypto
 done

@@ -17,7 +17,8 @@ mkdir -p "$out"
 ${CC:-gcc} -Wall -Wextra -Wno-unused-parameter -Werror -O1 -g \
     -fsanitize=address,undefined -fno-sanitize-recover=all \
     -I "$src/src/core" -I "$src/src/event" -I "$src/src/event/modules" \
-    -I "$src/src/os/unix" -I "$src/objs" -I "$top/src/inspect" \
+    -I "$src/src/event/quic" -I "$src/src/os/unix" -I "$src/objs" \
+    -I "$top/src/inspect" \
     -o "$out/vectors" "$top/t/unit/vectors.c" "$top/t/unit/json.c" \
     "$top"/src/inspect/*.c \
     -lyajl -lssl -lcrypto
