@@ -11,7 +11,8 @@ keep=$root
 [ -n "$root" ] || root=$(mktemp -d)
 
 cleanup() {
-    umount "$root/proc" "$root/dev" 2> /dev/null || true
+    umount "$root/proc" 2> /dev/null || true
+    umount "$root/dev" 2> /dev/null || true
     [ -n "$keep" ] || rm -rf --one-file-system "$root"
 }
 
@@ -24,6 +25,7 @@ mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
 
 debootstrap --variant=minbase "$suite" "$root" "$mirror" > /dev/null
 
+chmod 755 "$root"
 mount --bind /proc "$root/proc"
 mount --bind /dev "$root/dev"
 cp /etc/resolv.conf "$root/etc/resolv.conf"

@@ -32,6 +32,8 @@ typedef struct {
 
 static void ngx_egress_audit_time(ngx_egress_audit_buf_t *ab);
 static void ngx_egress_audit_print(void *ctx, const char *str, size_t len);
+static void ngx_egress_audit_name(ngx_egress_audit_buf_t *ab,
+    const char *name);
 static void ngx_egress_audit_string(ngx_egress_audit_buf_t *ab,
     const char *name, ngx_str_t *value);
 static void ngx_egress_audit_number(ngx_egress_audit_buf_t *ab,
@@ -125,8 +127,6 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
                         ngx_egress_audit_print, ab);
     }
 
-    yajl_gen_reset(ab->gen, NULL);
-
     ab->len = 0;
     ab->truncated = 0;
 
@@ -135,7 +135,7 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     value.data = ab->time;
     value.len = sizeof(ab->time) - 1;
 
-    yajl_gen_map_open(ab->gen);
+    ngx_egress_audit_print(ab, "{", 1);
 
     ngx_egress_audit_string(ab, "time", &value);
     ngx_egress_audit_string(ab, "event", &rec->event);
@@ -185,11 +185,11 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     }
 
     if (ab->truncated) {
-        yajl_gen_string(ab->gen, (u_char *) "truncated", 9);
-        yajl_gen_bool(ab->gen, 1);
+        ngx_egress_audit_name(ab, "truncated");
+        ngx_egress_audit_print(ab, "true", 4);
     }
 
-    yajl_gen_map_close(ab->gen);
+    ngx_egress_audit_print(ab, "}", 1);
 
     /* room is left for the line end that the caller puts behind it */
 
@@ -242,32 +242,54 @@ ngx_egress_audit_print(void *ctx, const char *str, size_t len)
 }
 
 
+/* names are constants of ours, and need no escaping */
+
+static void
+ngx_egress_audit_name(ngx_egress_audit_buf_t *ab, const char *name)
+{
+    if (ab->len > 1) {
+        ngx_egress_audit_print(ab, ",", 1);
+    }
+
+    ngx_egress_audit_print(ab, "\"", 1);
+    ngx_egress_audit_print(ab, name, ngx_strlen(name));
+    ngx_egress_audit_print(ab, "\":", 2);
+}
+
+
+/* plain text is most of it; whatever else there is goes through yajl */
+
 static void
 ngx_egress_audit_string(ngx_egress_audit_buf_t *ab, const char *name,
     ngx_str_t *value)
 {
+    u_char  ch;
     size_t  i;
 
     if (value->len == 0) {
         return;
     }
 
-    yajl_gen_string(ab->gen, (const u_char *) name, ngx_strlen(name));
+    ngx_egress_audit_name(ab, name);
 
-    if (value->len <= NGX_EGRESS_AUDIT_VALUE) {
+    for (i = 0; i < value->len && i < NGX_EGRESS_AUDIT_VALUE; i++) {
+        ch = value->data[i];
 
-        for (i = 0; i < value->len && value->data[i] < 0x80; i++) {
-            /* void */
+        if (ch < 0x20 || ch > 0x7e || ch == '"' || ch == '\\') {
+            break;
         }
+    }
 
-        if (i == value->len) {
-            yajl_gen_string(ab->gen, value->data, value->len);
-            return;
-        }
+    if (i == value->len) {
+        ngx_egress_audit_print(ab, "\"", 1);
+        ngx_egress_audit_print(ab, (char *) value->data, value->len);
+        ngx_egress_audit_print(ab, "\"", 1);
+        return;
     }
 
     i = ngx_egress_audit_utf8(ab, value);
 
+    yajl_gen_reset(ab->gen, NULL);
     yajl_gen_string(ab->gen, ab->text, i);
 }
 
@@ -276,8 +298,13 @@ static void
 ngx_egress_audit_number(ngx_egress_audit_buf_t *ab, const char *name,
     int64_t value)
 {
-    yajl_gen_string(ab->gen, (const u_char *) name, ngx_strlen(name));
-    yajl_gen_integer(ab->gen, value);
+    u_char  buf[NGX_INT64_LEN], *p;
+
+    ngx_egress_audit_name(ab, name);
+
+    p = ngx_sprintf(buf, "%L", value);
+
+    ngx_egress_audit_print(ab, (char *) buf, p - buf);
 }
 
 
