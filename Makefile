@@ -68,11 +68,12 @@ test: deps
 	EGRESS_NGINX_SRC=$(BUILD)/nginx $(PROVE) $(TESTS)
 
 
-# the same suite with an nginx that has the modules within
+# the same suite with an nginx that has the modules within; not NGINX=, which
+# nginx itself would take for sockets that it is to inherit
 
 test-static:
-	TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_UPSTREAM_BINARY=$$(which nginx) \
-	EGRESS_NGINX=$(NGINX) TEST_NGINX_LOAD_MODULES= \
+	TEST_NGINX_BINARY=$(STATIC) TEST_NGINX_UPSTREAM_BINARY=$$(which nginx) \
+	TEST_NGINX_LOAD_MODULES= \
 	TEST_NGINX_STRICT_LOG=1 TEST_NGINX_RANDOMIZE=1 \
 	TEST_NGINX_CANARY_SCAN=1 \
 	EGRESS_BUILD=$(BUILD) EGRESS_NGINX_SRC=$(BUILD)/nginx \

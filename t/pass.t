@@ -146,17 +146,28 @@ X-Auth: bearer-secret
 log_format e '$egress_role $egress_via $egress_host $egress_binding $egress_class $egress_decision $egress_reason $egress_credential [$egress_rule] [$egress_operation] [$egress_repo]';
 --- config
 location /api/ { egress_pass api; access_log logs/access.log e; }
---- request eval
-["GET /api/user", "POST /api/user\na"]
---- error_code eval
-[200, 403]
+--- request
+GET /api/user
 --- access_log
 default base_url api.test api read allow allowed swapped [] [] []
+
+
+
+=== TEST 9: the variables of a refusal
+--- http_config
+log_format e '$egress_role $egress_via $egress_host $egress_binding $egress_class $egress_decision $egress_reason $egress_credential [$egress_rule] [$egress_operation] [$egress_repo]';
+--- config
+location /api/ { egress_pass api; access_log logs/access.log e; }
+--- request
+POST /api/user
+a
+--- error_code: 403
+--- access_log
 default base_url api.test api write deny write_refused none [] [] []
 
 
 
-=== TEST 9: variables where nothing was decided
+=== TEST 10: variables where nothing was decided
 --- http_config
 log_format e '[$egress_decision] [$egress_binding] [$egress_audit]';
 --- config
@@ -169,7 +180,7 @@ GET /none
 
 
 
-=== TEST 10: unknown binding
+=== TEST 11: unknown binding
 --- config
 location /api/ { egress_pass nobody; }
 --- error_log
@@ -177,7 +188,7 @@ unknown binding "nobody"
 
 
 
-=== TEST 11: twice
+=== TEST 12: twice
 --- config
 location /api/ { egress_pass api; egress_pass api; }
 --- error_log
@@ -185,7 +196,7 @@ location /api/ { egress_pass api; egress_pass api; }
 
 
 
-=== TEST 12: without an egress block
+=== TEST 13: without an egress block
 --- main_config
 --- config
 location /api/ { egress_pass api; }
@@ -194,7 +205,7 @@ location /api/ { egress_pass api; }
 
 
 
-=== TEST 13: base-URL mode in a regex location
+=== TEST 14: base-URL mode in a regex location
 --- config
 location ~ ^/api/ { egress_pass api; }
 --- error_log
@@ -202,7 +213,7 @@ location ~ ^/api/ { egress_pass api; }
 
 
 
-=== TEST 14: base-URL mode in a named location
+=== TEST 15: base-URL mode in a named location
 --- config
 location @api { egress_pass api; }
 --- error_log
@@ -210,7 +221,7 @@ location @api { egress_pass api; }
 
 
 
-=== TEST 15: without a binding, and no terminator
+=== TEST 16: without a binding, and no terminator
 --- config
 location / { egress_pass; }
 --- error_log
@@ -218,7 +229,7 @@ location / { egress_pass; }
 
 
 
-=== TEST 16: base-URL mode on a terminator
+=== TEST 17: base-URL mode on a terminator
 --- http_config
 server {
     listen 127.0.0.1:$TEST_NGINX_RAND_PORT_1 ssl;
@@ -232,7 +243,7 @@ location /none { return 204; }
 
 
 
-=== TEST 17: in a server or "if"
+=== TEST 18: in a server or "if"
 --- config
 egress_pass api;
 --- error_log
@@ -240,14 +251,14 @@ egress_pass api;
 
 
 
-=== TEST 18: proxy_pass after
+=== TEST 19: proxy_pass after
 proxy_pass http://127.0.0.1;
 --- error_log
 "proxy_pass" directive is duplicate
 
 
 
-=== TEST 19: proxy_pass before
+=== TEST 20: proxy_pass before
 --- config
 location /api/ { proxy_pass http://127.0.0.1; egress_pass api; }
 --- error_log
@@ -255,14 +266,14 @@ location /api/ { proxy_pass http://127.0.0.1; egress_pass api; }
 
 
 
-=== TEST 20: proxy_ssl_verify off
+=== TEST 21: proxy_ssl_verify off
 proxy_ssl_verify off;
 --- error_log
 "proxy_ssl_verify" directive is duplicate
 
 
 
-=== TEST 21: proxy_ssl_verify off before
+=== TEST 22: proxy_ssl_verify off before
 --- config
 location /api/ { proxy_ssl_verify off; egress_pass api; }
 --- error_log
@@ -270,35 +281,35 @@ location /api/ { proxy_ssl_verify off; egress_pass api; }
 
 
 
-=== TEST 22: proxy_set_header
+=== TEST 23: proxy_set_header
 proxy_set_header X-A b;
 --- error_log
 "proxy_set_header" is not allowed beside "egress_pass"
 
 
 
-=== TEST 23: proxy_ssl_protocols
+=== TEST 24: proxy_ssl_protocols
 proxy_ssl_protocols TLSv1;
 --- error_log
 "proxy_ssl_protocols" is not allowed beside "egress_pass"
 
 
 
-=== TEST 24: proxy_next_upstream
+=== TEST 25: proxy_next_upstream
 proxy_next_upstream non_idempotent;
 --- error_log
 "proxy_next_upstream" is not allowed beside "egress_pass"
 
 
 
-=== TEST 25: proxy_bind
+=== TEST 26: proxy_bind
 proxy_bind 127.0.0.1;
 --- error_log
 "proxy_bind" is not allowed beside "egress_pass"
 
 
 
-=== TEST 26: proxy_bind at http level
+=== TEST 27: proxy_bind at http level
 --- http_config
 proxy_bind 127.0.0.1;
 --- config
@@ -308,28 +319,28 @@ location /api/ { egress_pass api; }
 
 
 
-=== TEST 27: proxy_method
+=== TEST 28: proxy_method
 proxy_method POST;
 --- error_log
 "proxy_method" is not allowed beside "egress_pass"
 
 
 
-=== TEST 28: proxy_set_body
+=== TEST 29: proxy_set_body
 proxy_set_body x;
 --- error_log
 "proxy_set_body" is not allowed beside "egress_pass"
 
 
 
-=== TEST 29: proxy_ssl_conf_command
+=== TEST 30: proxy_ssl_conf_command
 proxy_ssl_conf_command Options -SessionTicket;
 --- error_log
 "proxy_ssl_conf_command" is not allowed beside "egress_pass"
 
 
 
-=== TEST 30: proxy_ssl_certificate
+=== TEST 31: proxy_ssl_certificate
 proxy_ssl_certificate $TEST_NGINX_FIXTURE_DIR/up.pem;
 proxy_ssl_certificate_key $TEST_NGINX_FIXTURE_DIR/up.key;
 --- error_log
@@ -337,49 +348,49 @@ proxy_ssl_certificate_key $TEST_NGINX_FIXTURE_DIR/up.key;
 
 
 
-=== TEST 31: proxy_store
+=== TEST 32: proxy_store
 proxy_store on;
 --- error_log
 "proxy_store" directive is duplicate
 
 
 
-=== TEST 32: proxy_cache
+=== TEST 33: proxy_cache
 proxy_cache z;
 --- error_log
 "proxy_cache" directive is duplicate
 
 
 
-=== TEST 33: proxy_buffering on
+=== TEST 34: proxy_buffering on
 proxy_buffering on;
 --- error_log
 "proxy_buffering" directive is duplicate
 
 
 
-=== TEST 34: proxy_intercept_errors on
+=== TEST 35: proxy_intercept_errors on
 proxy_intercept_errors on;
 --- error_log
 "proxy_intercept_errors" directive is duplicate
 
 
 
-=== TEST 35: another content handler
+=== TEST 36: another content handler
 fastcgi_pass 127.0.0.1:9000;
 --- error_log
 "another content handler" is not allowed beside "egress_pass"
 
 
 
-=== TEST 36: ssi
+=== TEST 37: ssi
 ssi on;
 --- error_log
 "ssi on" is not allowed beside "egress_pass"
 
 
 
-=== TEST 37: ignore_invalid_headers off
+=== TEST 38: ignore_invalid_headers off
 --- config
 ignore_invalid_headers off;
 location /api/ { egress_pass api; }
@@ -388,7 +399,7 @@ location /api/ { egress_pass api; }
 
 
 
-=== TEST 38: underscores_in_headers on
+=== TEST 39: underscores_in_headers on
 --- config
 underscores_in_headers on;
 location /api/ { egress_pass api; }
@@ -397,7 +408,7 @@ location /api/ { egress_pass api; }
 
 
 
-=== TEST 39: at http level, what we set in the location wins
+=== TEST 40: at http level, what we set in the location wins
 --- http_config
 proxy_ssl_verify off;
 proxy_set_header X-A b;
@@ -413,7 +424,7 @@ X-Auth: bearer-secret
 
 
 
-=== TEST 40: the upstream's name can't be reached by a variable (P12)
+=== TEST 41: the upstream's name can't be reached by a variable (P12)
 --- config
 location /api/ { egress_pass api; }
 location /evil {
@@ -428,7 +439,7 @@ upstream of "egress_pass" reached without it
 
 
 
-=== TEST 41: two upstreams of that name
+=== TEST 42: two upstreams of that name
 --- http_config
 upstream "egress pass" { server 127.0.0.1; }
 --- config

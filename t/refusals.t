@@ -57,7 +57,7 @@ qr/^\{"type":"urn:nginx-egress:problem:write_refused","title":"write_refused","s
 --- request
 GET /api/login
 --- error_code: 403
---- response_body_like
+--- response_body_like chop
 "reason":"rule_refused","binding":"api","rule":"refuse \* /login"
 
 
@@ -100,7 +100,7 @@ Content-Length: [1-9]\d+
 --- response_headers_like
 Proxy-Status: egress-1; error=http_request_error; details="malformed_request: .*"
 Content-Type: application/problem\+json
---- response_body_like
+--- response_body_like chop
 "status":414
 
 
@@ -329,7 +329,7 @@ log_format v '$http_authorization|$egress_field_0|$upstream_http_x_auth|$request
 location /api/ {
     egress_pass api;
     access_log logs/v.log v;
-    add_header X-Var "$http_authorization $egress_field_0" always;
+    add_header X-Var "$http_authorization|$egress_field_0" always;
 }
 --- request
 GET /api/x
@@ -337,7 +337,7 @@ GET /api/x
 "Authorization: Bearer $::P"
 --- response_headers eval
 "X-Auth: bearer-secret
-X-Var: Bearer $::P"
+X-Var: Bearer $::P|"
 
 
 

@@ -77,7 +77,7 @@ main::ask(); unlink "$main::D/secret";
 --- error_code: 403
 --- response_headers_like
 Proxy-Status: nginx-egress; error=http_request_denied; details="credential_missing: .*"
---- response_body_like
+--- response_body_like chop
 "reason":"credential_missing","binding":"api"
 --- error_log
 has been removed
@@ -315,3 +315,25 @@ my $port = Test::Nginx::Socket::server_port_for_client();
 my $code = `curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:$port/api/user`;
 Test::More::is($code, 200, 'forwarded without a credential');
 --- error_code: 403
+
+
+
+=== TEST 25: a mode that became too open, nothing else changed
+--- init
+main::pause(0.3); main::ask(); chmod 0666, "$main::D/secret";
+--- error_code: 503
+--- error_log
+is writable by its group
+
+
+
+=== TEST 26: rewritten in place, with the time of change put back
+--- init
+my @t = (stat "$main::D/secret")[8, 9];
+Fixture::write_file("$main::D/secret", "q" . ("x" x (length($main::C) - 1)) . "\n");
+utime @t, "$main::D/secret";
+Test::More::is(main::ask(), 'other', 'the new value');
+Fixture::write_file("$main::D/secret", "$main::C\n");
+utime @t, "$main::D/secret";
+--- response_headers
+X-Auth: bearer-secret

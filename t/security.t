@@ -180,7 +180,7 @@ my @names = qw(X-Data User-Agent Origin X-Request-Id Referer From X-Token X-Api-
   Accept-Language X-Auth-Token Api-Key Private-Token Job-Token Authentication X-Authorization
   Authorizatio Authorization2 X-Amz-Security-Token Cookie2 DNT Pragma X-Correlation-Id Traceparent
   Tracestate X-B3-Traceid If-Match If-None-Match X-Csrf-Token X-Goog-Api-Key X-Requested-With
-  X-Session X-User Prefer Want-Digest Digest Link X-Custom X-Forward X-Original-Url);
+  X-Session X-User Prefer Want-Digest Digest Link X-Custom X-Forward X-Odd);
 my $h = join '', map { "$_: $main::P\r\n$_-B: Bearer $main::P\r\n" } @names;
 main::send_raw(0, "GET /api/x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer $main::P\r\n$h\r\n");
 my $got = main::recorded();

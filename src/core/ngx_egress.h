@@ -250,6 +250,7 @@ typedef struct {
 
 typedef struct {
     ngx_atomic_t              seq;
+    ngx_atomic_t              torn;         /* sinks with half a record */
 } ngx_egress_shared_t;
 
 

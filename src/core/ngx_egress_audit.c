@@ -26,6 +26,7 @@ typedef struct {
     time_t                    sec;
     u_char                    time[sizeof("1970-09-28T12:00:00.000Z")];
     u_char                    text[3 * NGX_EGRESS_AUDIT_VALUE];
+    u_char                    lf;           /* in front of line[] */
     u_char                    line[NGX_EGRESS_AUDIT_LINE];
 } ngx_egress_audit_buf_t;
 
@@ -56,8 +57,9 @@ ngx_egress_audit_write(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 {
     ssize_t             n;
     ngx_int_t           rc;
-    ngx_str_t           line;
+    ngx_str_t           line, out;
     ngx_uint_t          i, seq;
+    ngx_atomic_uint_t   torn;
     ngx_egress_sink_t  *sink;
 
     if (ecf->sinks.nelts == 0) {
@@ -78,12 +80,28 @@ ngx_egress_audit_write(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 
     for (i = 0; i < ecf->sinks.nelts; i++) {
 
+        out = line;
+        torn = (ngx_atomic_uint_t) 1 << (i % 32);
+
+        if (ecf->shared->torn & torn) {
+
+            /* a part of a record is there: this one has a line of its own */
+
+            out.data--;
+            out.len++;
+        }
+
         /* the file is open for appending: one write is one whole line */
 
-        n = ngx_write_fd(sink[i].file->fd, line.data, line.len);
+        n = ngx_write_fd(sink[i].file->fd, out.data, out.len);
 
-        if (n == (ssize_t) line.len) {
+        if (n == (ssize_t) out.len) {
+            ecf->shared->torn &= ~torn;
             continue;
+        }
+
+        if (n > 0) {
+            ecf->shared->torn |= torn;
         }
 
         ngx_log_error(NGX_LOG_ERR, log, n == -1 ? ngx_errno : 0,
@@ -114,6 +132,7 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
             return NGX_ERROR;
         }
 
+        ab->lf = LF;
         ngx_egress_audit_buf = ab;
     }
 

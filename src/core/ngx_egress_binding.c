@@ -568,6 +568,14 @@ ngx_egress_header_reserved(ngx_str_t *name)
         ngx_string("Trailer"),
         ngx_string("Upgrade"),
         ngx_string("Via"),
+        ngx_string("HTTP2-Settings"),
+        ngx_string("X-Real-IP"),
+        ngx_string("X-HTTP-Method-Override"),
+        ngx_string("X-HTTP-Method"),
+        ngx_string("X-Method-Override"),
+        ngx_string("X-Original-URL"),
+        ngx_string("X-Original-Method"),
+        ngx_string("X-Rewrite-URL"),
         ngx_null_string
     };
 
@@ -580,7 +588,10 @@ ngx_egress_header_reserved(ngx_str_t *name)
     }
 
     return (name->len > 6
-            && ngx_strncasecmp(name->data, (u_char *) "Proxy-", 6) == 0);
+            && ngx_strncasecmp(name->data, (u_char *) "Proxy-", 6) == 0)
+           || (name->len > 12
+               && ngx_strncasecmp(name->data, (u_char *) "X-Forwarded-", 12)
+                  == 0);
 }
 
 
@@ -640,7 +651,7 @@ ngx_egress_path_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
-    buf = ngx_pnalloc(cf->pool, 2 * value[1].len + 1);
+    buf = ngx_pnalloc(cf->pool, 3 * value[1].len + 1);
     if (buf == NULL) {
         return NGX_CONF_ERROR;
     }

@@ -105,7 +105,9 @@ ngx_egress_classify(ngx_egress_request_t *req)
 
         if (!ngx_egress_rule_path(&rule[i], &req->target.canonical, caseless)
             && !(caseless && req->target.encoded_slash
-                 && ngx_egress_rule_path(&rule[i], &req->target.folded, 1)))
+                 && ngx_egress_rule_path(&rule[i], &req->target.folded, 1))
+            && !(caseless && req->target.bare.len != req->target.folded.len
+                 && ngx_egress_rule_path(&rule[i], &req->target.bare, 1)))
         {
             continue;
         }
@@ -234,6 +236,8 @@ static ngx_uint_t
 ngx_egress_rule_path(ngx_egress_rule_t *rule, ngx_str_t *path,
     ngx_uint_t caseless)
 {
+    size_t  len;
+
 #if (NGX_PCRE)
     if (rule->regex) {
         return ngx_regex_exec(rule->regex, path, NULL, 0) >= 0;
@@ -241,11 +245,20 @@ ngx_egress_rule_path(ngx_egress_rule_t *rule, ngx_str_t *path,
 #endif
 
     if (rule->exact.data) {
-        return rule->exact.len == path->len
+
+        len = path->len;
+
+        if (caseless && len == rule->exact.len + 1
+            && path->data[len - 1] == '/')
+        {
+            /* what refuses a path refuses it with a slash behind it, too */
+            len--;
+        }
+
+        return rule->exact.len == len
                && (caseless ? ngx_strncasecmp(rule->exact.data, path->data,
-                                              path->len)
-                            : ngx_memcmp(rule->exact.data, path->data,
-                                         path->len))
+                                              len)
+                            : ngx_memcmp(rule->exact.data, path->data, len))
                   == 0;
     }
 

@@ -47,6 +47,8 @@ struct ngx_egress_vault_s {
 
 static void ngx_egress_secret_look(ngx_egress_secret_t *secret,
     ngx_log_t *log);
+static void ngx_egress_secret_touched(ngx_egress_secret_t *secret,
+    ngx_file_info_t *fi, ngx_log_t *log);
 static void ngx_egress_secret_read(ngx_egress_secret_t *secret,
     ngx_file_info_t *fi, ngx_log_t *log);
 static ngx_uint_t ngx_egress_secret_settled(ngx_file_info_t *fi);
@@ -150,6 +152,13 @@ ngx_egress_secret_look(ngx_egress_secret_t *secret, ngx_log_t *log)
     if (vault->state == NGX_EGRESS_SECRET_VALID && vault->troubled == 0
         && ngx_egress_secret_same(vault, &fi))
     {
+        if (vault->ctime == fi.st_ctim.tv_sec
+            && vault->ctime_nsec == fi.st_ctim.tv_nsec)
+        {
+            return;
+        }
+
+        ngx_egress_secret_touched(secret, &fi, log);
         return;
     }
 
@@ -167,6 +176,29 @@ ngx_egress_secret_look(ngx_egress_secret_t *secret, ngx_log_t *log)
     }
 
     ngx_egress_secret_read(secret, &fi, log);
+}
+
+
+/*
+ * The mode, the owner or the number of links has changed, or the time of
+ * change was put back.  A file that only the master could ever read keeps its
+ * value as long as its mode is a good one.
+ */
+
+static void
+ngx_egress_secret_touched(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
+    ngx_log_t *log)
+{
+    if (ngx_egress_file_check(fi, secret->insecure) == NULL
+        && (fi->st_mode & S_IRUSR)
+        && access((const char *) secret->path.data, R_OK) == -1
+        && ngx_errno == NGX_EACCES)
+    {
+        ngx_egress_secret_note(secret->vault, fi);
+        return;
+    }
+
+    ngx_egress_secret_read(secret, fi, log);
 }
 
 

@@ -106,6 +106,7 @@ typedef struct {
     ngx_http_egress_field_t       *fields;      /* by field index */
     ngx_array_t                    copies;      /* ngx_http_egress_copy_t */
     size_t                         request_size;
+    ngx_uint_t                     content_types;
 
     ngx_list_t                     headers;     /* the client's, saved */
     ngx_str_t                      unparsed_uri;
@@ -149,6 +150,7 @@ typedef struct {
 #define NGX_HTTP_EGRESS_NAME_VIA         4
 #define NGX_HTTP_EGRESS_NAME_FIELD       5
 #define NGX_HTTP_EGRESS_NAME_OURS        6
+#define NGX_HTTP_EGRESS_NAME_TYPE        7
 
 
 /*

@@ -35,6 +35,7 @@ static ngx_int_t ngx_http_egress_field_secret(ngx_http_request_t *r,
 static ngx_int_t ngx_http_egress_field_set(ngx_http_request_t *r,
     ngx_str_t *value, ngx_http_egress_ctx_t *ctx,
     ngx_http_egress_field_t *field, ngx_str_t *secret);
+static void ngx_http_egress_forget(ngx_http_request_t *r);
 static u_char *ngx_http_egress_alloc(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, size_t len);
 
@@ -267,9 +268,10 @@ ngx_int_t
 ngx_http_egress_field_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    ngx_http_upstream_t      *u;
-    ngx_http_egress_ctx_t    *ctx;
-    ngx_http_egress_field_t  *field;
+    ngx_http_upstream_t          *u;
+    ngx_http_egress_ctx_t        *ctx;
+    ngx_http_egress_field_t      *field;
+    ngx_http_egress_main_conf_t  *emcf;
 
     v->valid = 0;
     v->no_cacheable = 1;
@@ -289,6 +291,16 @@ ngx_http_egress_field_variable(ngx_http_request_t *r,
     if (ctx == NULL || u == NULL || u->create_request == NULL
         || u->cleanup != NULL || ctx->closed || ctx->denied
         || !ctx->audited)
+    {
+        return NGX_OK;
+    }
+
+    /* and only for the next hop that is ours */
+
+    emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
+
+    if (u->resolved || u->conf->upstream != emcf->upstream
+        || !u->conf->ssl_verify)
     {
         return NGX_OK;
     }
@@ -386,6 +398,14 @@ ngx_http_egress_process_header(ngx_http_request_t *r)
 
     log->log_level = level;
 
+    /* an interim answer, or a switch of protocols that nobody asked for */
+
+    if (rc == NGX_OK && r->upstream->headers_in.status_n > 0
+        && r->upstream->headers_in.status_n < NGX_HTTP_OK)
+    {
+        rc = NGX_HTTP_UPSTREAM_INVALID_HEADER;
+    }
+
     if (rc == NGX_ERROR || rc == NGX_HTTP_UPSTREAM_INVALID_HEADER) {
         ngx_log_error(NGX_LOG_ERR, log, 0,
                       "upstream of binding \"%V\" sent an invalid response",
@@ -414,7 +434,7 @@ ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc)
         return;
     }
 
-    ngx_http_egress_wipe(r, ctx);
+    ngx_http_egress_restore(ctx);
 
     if (ctx->finalize_request) {
         ctx->finalize_request(r, rc);
@@ -648,6 +668,8 @@ ngx_http_egress_note_request(ngx_http_request_t *r,
     ngx_buf_t               *b;
     ngx_http_egress_copy_t  *copy;
 
+    ngx_http_egress_forget(r);
+
     if (r->upstream->request_bufs == NULL) {
         return NGX_ERROR;
     }
@@ -695,11 +717,9 @@ ngx_http_egress_alloc(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 void
 ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_int_t                    *index;
-    ngx_uint_t                    i;
-    ngx_http_upstream_t          *u;
-    ngx_http_egress_copy_t       *copy;
-    ngx_http_egress_main_conf_t  *emcf;
+    ngx_uint_t               i;
+    ngx_http_upstream_t     *u;
+    ngx_http_egress_copy_t  *copy;
 
     copy = ctx->copies.elts;
 
@@ -717,7 +737,27 @@ ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     ctx->closed = 1;
 
-    /* the values were cached by index: a log must not find them */
+    ngx_http_egress_forget(r);
+
+    u = r->upstream;
+
+    if (u == NULL) {
+        return;
+    }
+
+    /* error messages show it, and it points into the request's buffer */
+    u->uri = r->unparsed_uri;
+}
+
+
+/* the values are cached by index: nothing else must find them there */
+
+static void
+ngx_http_egress_forget(ngx_http_request_t *r)
+{
+    ngx_int_t                    *index;
+    ngx_uint_t                    i;
+    ngx_http_egress_main_conf_t  *emcf;
 
     emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
 
@@ -729,15 +769,6 @@ ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         r->variables[index[i]].len = 0;
         r->variables[index[i]].data = NULL;
     }
-
-    u = r->upstream;
-
-    if (u == NULL) {
-        return;
-    }
-
-    /* error messages show it, and it points into the request's buffer */
-    u->uri = r->unparsed_uri;
 }
 
 

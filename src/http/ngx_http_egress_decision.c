@@ -311,6 +311,12 @@ ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     target = r->unparsed_uri;
     t = &ctx->req.target;
 
+    /* after a rewrite nginx would send another target than the one judged */
+
+    if (!r->valid_unparsed_uri) {
+        return NGX_EGRESS_PATH_REFUSED;
+    }
+
     if (ctx->via == NGX_EGRESS_VIA_BASE_URL) {
         reason = ngx_http_egress_base_url(r, ctx, &target);
 
@@ -319,7 +325,7 @@ ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         }
     }
 
-    buf = ngx_pnalloc(r->pool, 2 * target.len + 1);
+    buf = ngx_pnalloc(r->pool, 3 * target.len + 1);
     if (buf == NULL) {
         return NGX_EGRESS_MALFORMED_REQUEST;
     }
@@ -338,9 +344,13 @@ ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     ctx->path = t->path;
 
+    if (ctx->content_types > 1) {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
     /* a body that a server may or may not read as the next request */
 
-    if ((r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))
+    if ((r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD|NGX_HTTP_OPTIONS))
         && (r->headers_in.content_length_n > 0 || r->headers_in.chunked))
     {
         return NGX_EGRESS_MALFORMED_REQUEST;
@@ -430,10 +440,9 @@ ngx_http_egress_allow(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (ctx->credential == NGX_HTTP_EGRESS_CRED_SWAPPED
-        || ctx->credential == NGX_HTTP_EGRESS_CRED_SET)
-    {
-        /* at debug level core prints the whole upstream request */
+    if (ctx->req.bound->binding->credential.secret) {
+
+        /* at debug level core prints all headers, and an upstream may echo */
 
         log = r->connection->log;
 
@@ -547,6 +556,7 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
     ctx->remove_headers = 0;
     ctx->loop = 0;
     ctx->method_overridden = 0;
+    ctx->content_types = 0;
     ctx->audited = 0;
 }
 

@@ -51,6 +51,11 @@ static struct {
     { ngx_string("x-http-method-override"), NGX_HTTP_EGRESS_NAME_OVERRIDE },
     { ngx_string("x-http-method"), NGX_HTTP_EGRESS_NAME_OVERRIDE },
     { ngx_string("x-method-override"), NGX_HTTP_EGRESS_NAME_OVERRIDE },
+    { ngx_string("x-original-url"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("x-rewrite-url"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("x-original-method"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("content-type"), NGX_HTTP_EGRESS_NAME_TYPE },
+    { ngx_string("content-encoding"), NGX_HTTP_EGRESS_NAME_OURS },
     { ngx_string("host"), NGX_HTTP_EGRESS_NAME_OURS },
     { ngx_string("content-length"), NGX_HTTP_EGRESS_NAME_OURS },
     { ngx_string("transfer-encoding"), NGX_HTTP_EGRESS_NAME_OURS },
@@ -128,6 +133,10 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
 
         case NGX_HTTP_EGRESS_NAME_REMOVE:
             ctx->remove_headers = 1;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_TYPE:
+            ctx->content_types++;
             break;
 
         default: /* NGX_HTTP_EGRESS_NAME_OURS */
@@ -231,6 +240,10 @@ ngx_http_egress_filter_headers(ngx_http_request_t *r,
     ngx_table_elt_t              *h, *copy;
     ngx_http_egress_main_conf_t  *emcf;
 
+    /* with it the proxy module would take a 101 for an answer to it */
+
+    r->headers_in.upgrade = NULL;
+
     /* what the proxy module drops by itself needs no list of ours */
 
     if (!ctx->remove_headers) {
@@ -304,6 +317,7 @@ ngx_http_egress_header_removed(ngx_http_request_t *r,
     /* fields that we set ourselves are ours, whatever Connection says */
 
     return name->kind != NGX_HTTP_EGRESS_NAME_FIELD
+           && name->kind != NGX_HTTP_EGRESS_NAME_TYPE
            && name->kind != NGX_HTTP_EGRESS_NAME_OURS;
 }
 
@@ -383,6 +397,7 @@ ngx_http_egress_token(u_char **pos, u_char *last, ngx_str_t *token)
 ngx_int_t
 ngx_http_egress_init_names(ngx_conf_t *cf, ngx_http_egress_main_conf_t *emcf)
 {
+    size_t                   len;
     ngx_uint_t               i;
     ngx_hash_init_t          hash;
     ngx_egress_field_t     **fields;
@@ -398,8 +413,14 @@ ngx_http_egress_init_names(ngx_conf_t *cf, ngx_http_egress_main_conf_t *emcf)
     }
 
     fields = emcf->egress->fields.elts;
+    len = 64;
 
     for (i = 0; i < emcf->egress->fields.nelts; i++) {
+
+        if (fields[i]->lowcase.len > len) {
+            len = fields[i]->lowcase.len;
+        }
+
         if (ngx_http_egress_add_name(&keys, cf, &fields[i]->lowcase,
                                      NGX_HTTP_EGRESS_NAME_FIELD, fields[i])
             != NGX_OK)
@@ -422,7 +443,8 @@ ngx_http_egress_init_names(ngx_conf_t *cf, ngx_http_egress_main_conf_t *emcf)
     hash.hash = &emcf->names;
     hash.key = ngx_hash_key_lc;
     hash.max_size = 1024;
-    hash.bucket_size = ngx_align(64, ngx_cacheline_size);
+    hash.bucket_size = ngx_align(len + 4 * sizeof(void *),
+                                 ngx_cacheline_size);
     hash.name = "egress_header_hash";
     hash.pool = cf->pool;
     hash.temp_pool = NULL;

@@ -36,6 +36,8 @@ static char *ngx_http_egress_proxy(ngx_conf_t *cf, const char *name,
 static ngx_command_t *ngx_http_egress_command(ngx_module_t *module,
     const char *name);
 static void *ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name);
+static char *ngx_http_egress_pass_refused(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *conf, const char *what);
 static const char *ngx_http_egress_pass_unsafe(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *conf);
 static const char *ngx_http_egress_pass_server(ngx_conf_t *cf);
@@ -70,6 +72,7 @@ static struct {
     { "proxy_pass_request_headers", "on" },
     { "proxy_ignore_client_abort", "off" },
     { "proxy_store", "off" },
+    { "proxy_pass_trailers", "off" },
 #if (NGX_HTTP_CACHE)
     { "proxy_cache", "off" },
 #endif
@@ -352,6 +355,13 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
 
     cmd = ngx_http_egress_command(&ngx_http_proxy_module, name);
 
+    if (cmd == NULL && ngx_strcmp(name, "proxy_pass_trailers") == 0) {
+
+        /* 1.27.2: before that nothing of a trailer is passed */
+
+        return NGX_CONF_OK;
+    }
+
     if (cmd == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "the proxy module has no \"%s\"", name);
@@ -446,7 +456,20 @@ ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
 
     if (conf->pass == NGX_CONF_UNSET && clcf->noname && prev->pass == 1) {
         *conf = *prev;
-        return NGX_CONF_OK;
+
+        if (clcf->handler && clcf->handler != conf->handler) {
+            what = "another content handler";
+
+        } else {
+            what = ngx_http_egress_pass_unsafe(cf, conf);
+        }
+
+        if (what == NULL) {
+            what = ngx_http_egress_pass_server(cf);
+        }
+
+        return what ? ngx_http_egress_pass_refused(cf, conf, what)
+                    : NGX_CONF_OK;
     }
 
     ngx_conf_init_value(conf->pass, 0);
@@ -487,10 +510,7 @@ ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
     }
 
     if (what) {
-        ngx_egress_place_error(cf, &conf->place,
-                               "\"%s\" is not allowed beside "
-                               "\"egress_pass\"", what);
-        return NGX_CONF_ERROR;
+        return ngx_http_egress_pass_refused(cf, conf, what);
     }
 
     ngx_http_egress_pass_defaults(cf, conf);
@@ -499,20 +519,38 @@ ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
 }
 
 
+static char *
+ngx_http_egress_pass_refused(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf,
+    const char *what)
+{
+    ngx_egress_place_error(cf, &conf->place,
+                           "\"%s\" is not allowed beside \"egress_pass\"",
+                           what);
+
+    return NGX_CONF_ERROR;
+}
+
+
 /* what nginx does not detect by itself (prototype2 P11) */
 
 static const char *
 ngx_http_egress_pass_unsafe(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf)
 {
-    void                      **pointer;
-    ngx_str_t                  *str;
-    ngx_uint_t                 *bits, next;
-    ngx_array_t               **headers;
-    ngx_http_upstream_conf_t   *ucf;
+    void                        **pointer;
+    ngx_str_t                    *str;
+    ngx_uint_t                   *bits, next;
+    ngx_array_t                 **headers;
+    ngx_http_upstream_conf_t     *ucf;
+    ngx_http_egress_main_conf_t  *emcf;
 
     /* the first member of the proxy module's configuration */
 
     ucf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
+
+    if (ucf->upstream != emcf->upstream) {
+        return "proxy_pass";
+    }
 
     if (ucf->ssl_verify != 1) {
         return "proxy_ssl_verify";

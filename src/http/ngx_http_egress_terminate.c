@@ -415,11 +415,13 @@ ngx_http_egress_terminate_server(ngx_conf_t *cf,
 static ngx_int_t
 ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
 {
-    ngx_uint_t                    i, on;
-    ngx_http_core_srv_conf_t    **cscfp;
+    ngx_uint_t                    i, on, ours;
+    ngx_http_core_srv_conf_t    **cscfp, *odd;
     ngx_http_egress_srv_conf_t   *escf, *last;
 
     on = 0;
+    ours = 0;
+    odd = NULL;
     last = NULL;
     cscfp = addr->servers.elts;
 
@@ -427,10 +429,30 @@ ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
 
         escf = cscfp[i]->ctx->srv_conf[ngx_http_egress_module.ctx_index];
 
+        ours |= escf->pass;
+
+        if (!cscfp[i]->ignore_invalid_headers
+            || cscfp[i]->underscores_in_headers)
+        {
+            odd = cscfp[i];
+        }
+
         if (escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF) {
             last = escf;
             on++;
         }
+    }
+
+    if ((on || ours) && odd) {
+
+        /* lines before Host are read as the default server has it */
+
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "\"ignore_invalid_headers off\" or "
+                      "\"underscores_in_headers on\" in server %s:%ui, on "
+                      "listener \"%V\" of a server with \"egress_pass\"",
+                      odd->file_name, odd->line, &addr->opt.addr_text);
+        return NGX_ERROR;
     }
 
     if (on == 0) {

@@ -148,6 +148,15 @@ ngx_egress_git_split_any(ngx_str_t *path, ngx_str_t *name, ngx_str_t *tail)
 
     p = ngx_egress_git_last(path, "/info/lfs/");
 
+    /*
+     * Clients of Git LFS append ".git" to a name without it.  Any path may
+     * end like one of the API: only that tells them apart.
+     */
+
+    if (p && (p - path->data < 5 || ngx_strncmp(p - 4, ".git", 4) != 0)) {
+        p = NULL;
+    }
+
     if (p == NULL) {
 
         for (i = 0; tails[i]; i++) {

@@ -16,6 +16,7 @@
 static ngx_int_t ngx_egress_target_check(u_char *p, u_char *last);
 static ngx_int_t ngx_egress_target_split(ngx_str_t *raw,
     ngx_egress_target_t *target);
+static void ngx_egress_target_bare(u_char *dst, ngx_egress_target_t *target);
 static ngx_int_t ngx_egress_target_path(u_char *dst, u_char *fold,
     ngx_egress_target_t *target);
 static ngx_int_t ngx_egress_target_encoded(ngx_int_t c, u_char *p,
@@ -207,7 +208,46 @@ ngx_egress_target_path(u_char *dst, u_char *fold, ngx_egress_target_t *target)
     target->canonical.len = dst - target->canonical.data;
     target->folded.len = fold - target->folded.data;
 
+    ngx_egress_target_bare(fold, target);
+
     return NGX_OK;
+}
+
+
+/*
+ * The path as servers see it that cut ";parameters" (RFC 3986, 3.3) from each
+ * segment, before or after they decode.
+ */
+
+static void
+ngx_egress_target_bare(u_char *dst, ngx_egress_target_t *target)
+{
+    u_char      *p, *last;
+    ngx_uint_t   cut;
+
+    target->bare.data = dst;
+
+    p = target->folded.data;
+    last = p + target->folded.len;
+    cut = 0;
+
+    for ( /* void */ ; p < last; p++) {
+
+        if (*p == '/') {
+            cut = 0;
+
+        } else if (*p == ';'
+                   || (last - p > 2 && ngx_strncmp(p, "%3B", 3) == 0))
+        {
+            cut = 1;
+        }
+
+        if (!cut) {
+            *dst++ = *p;
+        }
+    }
+
+    target->bare.len = dst - target->bare.data;
 }
 
 

@@ -18,6 +18,7 @@ typedef struct {
     ngx_str_t   query;          /* raw, after "?"; no data without a "?" */
     ngx_str_t   canonical;      /* path, "%7E" read as "~", upper case hex */
     ngx_str_t   folded;         /* canonical with "%2F" read as "/" too */
+    ngx_str_t   bare;           /* folded, without ";parameters" */
     ngx_uint_t  encoded_slash;  /* unsigned  encoded_slash:1; */
 } ngx_egress_target_t;
 
@@ -27,7 +28,7 @@ typedef struct {
  * no server could read in two ways passes.
  *
  * "raw" is the target as it was sent, in origin-form or in absolute-form with
- * the scheme https; "buf" has room for 2 * raw->len octets and keeps the
+ * the scheme https; "buf" has room for 3 * raw->len octets and keeps the
  * canonical forms, to which "target" points; the other members of "target"
  * point into "raw".
  *

@@ -46,7 +46,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     p = fuzz_git_line(&raw, p, last);
     (void) fuzz_git_line(&type, p, last);
 
-    buf = fuzz_alloc(2 * raw.len);
+    buf = fuzz_alloc(3 * raw.len);
 
     /* a path that is not canonical never gets to the classifier */
 

@@ -28,7 +28,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ngx_egress_target_t   target;
 
     fuzz_copy(&raw, data, size);
-    buf = fuzz_alloc(2 * size);
+    buf = fuzz_alloc(3 * size);
 
     memset(&target, 0xff, sizeof(ngx_egress_target_t));
 
@@ -62,7 +62,7 @@ fuzz_target_accepted(ngx_str_t *raw, u_char *buf, ngx_egress_target_t *target)
     ngx_uint_t  i;
 
     room.data = buf;
-    room.len = 2 * raw->len;
+    room.len = 3 * raw->len;
 
     fuzz_require(fuzz_inside(&target->authority, raw));
     fuzz_require(fuzz_inside(&target->path, raw));
@@ -99,7 +99,7 @@ fuzz_target_again(ngx_egress_target_t *target)
     ngx_egress_target_t   again;
 
     fuzz_copy(&raw, target->canonical.data, target->canonical.len);
-    buf = fuzz_alloc(2 * raw.len);
+    buf = fuzz_alloc(3 * raw.len);
 
     fuzz_require(ngx_egress_target_parse(&raw, buf, &again) == NGX_OK);
     fuzz_require(fuzz_eq(&again.canonical, &target->canonical));

@@ -292,7 +292,7 @@ ngx_vectors_target(ngx_vectors_t *v)
         ngx_vectors_die("a target vector lacks a field");
     }
 
-    buf = ngx_vectors_alloc(2 * raw.len);
+    buf = ngx_vectors_alloc(3 * raw.len);
 
     rc = ngx_egress_target_parse(&raw, buf, &target);
 
@@ -518,7 +518,7 @@ ngx_vectors_git(ngx_vectors_t *v)
 
     ngx_vectors_text(v->want, want);
 
-    buf = ngx_vectors_alloc(2 * raw.len);
+    buf = ngx_vectors_alloc(3 * raw.len);
 
     if (ngx_egress_target_parse(&raw, buf, &target) != NGX_OK
         || ngx_egress_target_overrides(&target.query))
