@@ -8,9 +8,10 @@ NGINX_SRC = /usr/share/nginx/src
 STREAM_MODULE = /usr/lib/nginx/modules/ngx_stream_module.so
 
 PACKAGES = nginx nginx-dev libnginx-mod-stream libyajl-dev libssl-dev \
-	libpcre2-dev zlib1g-dev gcc libc6-dev make clang cppcheck perl \
-	libtest-base-perl libtest-longstring-perl libtext-diff-perl \
-	openssl ca-certificates curl git python3 fcgiwrap procps
+	libpcre2-dev zlib1g-dev gcc libc6-dev make clang libclang-rt-dev \
+	cppcheck perl libtest-base-perl libtest-longstring-perl \
+	libtext-diff-perl openssl ca-certificates curl git python3 \
+	fcgiwrap procps iproute2
 
 HTTP_SO = $(BUILD)/modules/ngx_http_egress_module.so
 STREAM_SO = $(BUILD)/modules/ngx_stream_egress_module.so
@@ -22,24 +23,43 @@ PROVE = prove -It/lib -r
 
 ROOT = $(CURDIR)
 
+# where Debian has nginx, for those who are not root
+
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# the flags of the distribution's own build, where they can be told
+
+CC_OPT := $(or $(shell dpkg-buildflags --get CFLAGS 2> /dev/null) \
+	$(shell dpkg-buildflags --get CPPFLAGS 2> /dev/null),-g -O2) -fPIC
+LD_OPT := $(shell dpkg-buildflags --get LDFLAGS 2> /dev/null) -Wl,-z,now
+
+# changes with the headers that we build against
+
+NGINX_ID := $(shell ls -lR --time-style=full-iso $(NGINX_SRC)/src \
+	$(NGINX_SRC)/conf_flags 2> /dev/null | cksum)
+
 
 .PHONY: all deps demo test check bench fuzz install static asan clean \
-	test-static
+	test-static FORCE
 
 
 all: $(HTTP_SO)
 
-$(BUILD)/nginx/objs/Makefile: config
+$(BUILD)/nginx.id: FORCE
+	@mkdir -p $(BUILD)
+	@echo "$(NGINX_ID)" | cmp -s - $@ || echo "$(NGINX_ID)" > $@
+
+$(BUILD)/nginx/objs/Makefile: config $(BUILD)/nginx.id
 	@if [ ! -f $(NGINX_SRC)/conf_flags ]; then \
 	    echo "$(NGINX_SRC) is missing: run \"make deps\" (Debian 12, 13)," \
 	         "or build into an nginx source tree of your own:" \
 	         "make static NGINX_SRC=DIR" >&2; exit 1; fi
 	rm -rf $(BUILD)/nginx
-	mkdir -p $(BUILD)
 	cp -r $(NGINX_SRC) $(BUILD)/nginx
 	cd $(BUILD)/nginx && . ./conf_flags \
 	    && ./configure "$${NGX_CONF_FLAGS[@]}" \
-	       --add-dynamic-module=$(ROOT) --with-cc-opt="-g -O2 -fPIC" \
+	       --add-dynamic-module=$(ROOT) \
+	       --with-cc-opt="$(CC_OPT)" --with-ld-opt="$(LD_OPT)" \
 	       > configure.log || { tail -n 20 configure.log; exit 1; }
 
 $(HTTP_SO): $(BUILD)/nginx/objs/Makefile $(SOURCES)
@@ -49,7 +69,7 @@ $(HTTP_SO): $(BUILD)/nginx/objs/Makefile $(SOURCES)
 	   $(BUILD)/nginx/objs/ngx_stream_egress_module.so $(BUILD)/modules/
 
 
-# installs packages and, without an init, leaves no service running
+# installs packages; services that come with them are not started
 
 deps:
 	@util/deps.sh $(PACKAGES)

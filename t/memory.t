@@ -40,6 +40,10 @@ sub found {
 
     for my $m (@maps) {
         next if $m->[2] !~ /^rw/;
+
+        # the shadow of a sanitizer is no memory of ours
+        next if $m->[1] - $m->[0] > 1 << 28;
+
         sysseek $mem, $m->[0], 0 or next;
         my $n = sysread $mem, my $text, $m->[1] - $m->[0];
         next if !$n;

@@ -7,8 +7,12 @@ set -eu
 from=$1
 dest=${2:-}
 
-modules=$(nginx -V 2>&1 | tr ' ' '\n' | sed -n 's/^--modules-path=//p')
-conf=$(nginx -V 2>&1 | tr ' ' '\n' | sed -n 's/^--conf-path=//p')
+option() {
+    nginx -V 2>&1 | tr ' ' '\n' | sed -n "s/^--$1=//p"
+}
+
+modules=$(option modules-path)
+conf=$(option conf-path)
 
 if [ -z "$modules" ] || [ -z "$conf" ]; then
     echo "nginx -V tells no modules path: copy $from/*.so by hand" >&2
@@ -21,14 +25,33 @@ install -d "$dest$modules" "$dest$conf/egress/bindings"
 install -m 644 "$from"/*.so "$dest$modules/"
 install -m 644 conf-examples/bindings/*.conf "$dest$conf/egress/bindings/"
 
-# Debian loads modules by the order of these names; stream is 50
+echo "installed to $dest$modules and $dest$conf/egress/bindings"
 
-if [ -d "$dest$conf/modules-enabled" ]; then
-    echo "load_module modules/ngx_http_egress_module.so;" \
-        > "$dest$conf/modules-enabled/70-mod-http-egress.conf"
-    echo "load_module modules/ngx_stream_egress_module.so;" \
-        > "$dest$conf/modules-enabled/70-mod-stream-egress.conf"
+
+# Debian has a file for each module, and loads those that are linked to, in the
+# order of the links: its stream module is 50, which ours has to follow
+
+available=$(option prefix)/modules-available
+enabled=$conf/modules-enabled
+
+if [ -d "$available" ] && [ -d "$enabled" ]; then
+    install -d "$dest$available" "$dest$enabled"
+
+    for m in http stream; do
+        file=mod-$m-egress.conf
+
+        echo "load_module modules/ngx_${m}_egress_module.so;" \
+            > "$dest$available/$file"
+        chmod 644 "$dest$available/$file"
+
+        # the stream module may not be there
+
+        if [ "$m" = http ] || [ -e "$modules/ngx_stream_module.so" ]; then
+            ln -sf "$available/$file" "$dest$enabled/70-$file"
+        fi
+    done
+
+    echo "enabled by $dest$enabled/70-*"
 fi
 
-echo "installed to $dest$modules and $dest$conf/egress/bindings"
 echo "a reload keeps old module code: restart nginx"

@@ -7,6 +7,9 @@ use warnings;
 
 use File::Find ();
 
+my $type = qr/(?:(?:const|struct|unsigned|signed)[ ])*
+              (?:void|char|u_char|short|int|long|double|sockaddr\w*|\w+_t)/x;
+
 my $bad = 0;
 my @files;
 
@@ -61,27 +64,39 @@ for my $file (sort @files) {
         complain($file, $n, 'no space before (')
             if $code =~ /\b(?:if|for|while|switch)\(/;
         complain($file, $n, 'no space after a cast')
-            if $code =~ /\((?:u_char|char|void|ngx_\w+_t) \*+\)[\w(]/;
+            if $code =~ /(?<!\w)\($type(?: \*+)?\)[\w(&"]/;
         complain($file, $n, 'else on a line of its own')
             if $code =~ /^\s*else\b/;
         complain($file, $n, 'no empty line before } else')
             if $code =~ /^\s*\} else\b/ && $n > 1
                && $lines[$n - 2] !~ /^\s*$|^#/;
 
+        complain($file, $n, 'more than two empty lines')
+            if $n > 3 && $l ne ''
+               && join('', @lines[$n - 4 .. $n - 2]) =~ /^\n\n\n$/;
+
+        my $header = $l =~ /^#\s*include\s*[<"]([^>"]+)/ ? $1 : '';
+
         if ($file =~ m{src/inspect/}) {
             complain($file, $n, 'nginx request or session type in inspect')
                 if $code =~ /\bngx_(?:http|stream)_/;
+            complain($file, $n, 'nginx header in inspect')
+                if $header =~ /^ngx_(?:http|stream|event)/;
+            complain($file, $n, 'header of core in inspect')
+                if $header eq 'ngx_egress.h';
         }
 
         if ($file =~ m{src/core/}) {
             complain($file, $n, 'request or session type in core')
                 if $code =~ /\bngx_(?:http_request|stream_session)_t\b/;
+            complain($file, $n, 'http or stream header in core')
+                if $header =~ /^ngx_(?:http|stream)/;
         }
 
         complain($file, $n, 'stream header in http')
-            if $file =~ m{src/http/} && $l =~ /#include <ngx_stream/;
+            if $file =~ m{src/http/} && $header =~ /^ngx_stream/;
         complain($file, $n, 'http header in stream')
-            if $file =~ m{src/stream/} && $l =~ /#include <ngx_http/;
+            if $file =~ m{src/stream/} && $header =~ /^ngx_http/;
 
         my $name = $code =~ /^(\w+)\(/ ? $1 : undef;
 
@@ -118,4 +133,4 @@ for my $file (sort @files) {
 }
 
 print "style: ", scalar @files, " files, $bad complaints\n";
-exit($bad ? 1 : 0);
+exit($bad || !@files ? 1 : 0);

@@ -15,6 +15,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import ssl
 import statistics
@@ -59,6 +60,7 @@ http {
     }
     server {
         listen 127.0.0.1:%(port)d ssl backlog=1024;
+        ssl_protocols TLSv1.2 TLSv1.3;
         ssl_certificate %(certs)s/up.pem;
         ssl_certificate_key %(certs)s/up.key;
         default_type application/json;
@@ -86,6 +88,7 @@ http {
         listen 127.0.0.1:%(port)d ssl backlog=1024;
         ssl_certificate %(certs)s/leaf.pem;
         ssl_certificate_key %(certs)s/leaf.key;
+        ssl_protocols TLSv1.2 TLSv1.3;
         ssl_session_cache off;
         ssl_session_tickets off;
         # without it two stateful tickets are sent with TLS 1.3
@@ -96,6 +99,7 @@ http {
             proxy_set_header Connection "";
             proxy_set_header Host $host;
             proxy_set_header Authorization "Bearer real-secret-token-00000";
+            proxy_ssl_protocols TLSv1.2 TLSv1.3;
             proxy_ssl_server_name on;
             proxy_ssl_name $host;
             proxy_ssl_verify on;
@@ -464,8 +468,11 @@ class Server:
                            "\r\nConnection: close\r\n\r\n"
                            % (self.host, self.auth)).encode())
                 line = t.recv(4096).split(b"\r\n")[0].decode()
+                version = t.version()
         if line != "HTTP/1.1 200 OK":
             raise Broken("%s: %s\n%s" % (self.name, line, self.errors()))
+        if version != "TLSv1.3":
+            raise Broken("%s: %s, not TLSv1.3" % (self.name, version))
 
     def load_time(self, config):
         self.configure(config)
@@ -559,6 +566,8 @@ def main():
 
 
 if __name__ == "__main__":
+    # so that the servers are stopped
+    signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
     try:
         main()
     except Broken as e:
