@@ -369,7 +369,7 @@ static X509 *
 ngx_egress_ca_leaf(ngx_egress_conf_t *ecf, ngx_egress_ca_t *ca,
     ngx_str_t *host)
 {
-    X509        *leaf;
+    X509        *leaf, *decoded;
     BIGNUM      *bn;
     u_char       serial[16];
     ngx_uint_t   i;
@@ -416,9 +416,14 @@ ngx_egress_ca_leaf(ngx_egress_conf_t *ecf, ngx_egress_ca_t *ca,
         goto failed;
     }
 
-    BN_free(bn);
+    /* one that was decoded keeps its encoding: no handshake makes it anew */
 
-    return leaf;
+    decoded = X509_dup(leaf);
+
+    BN_free(bn);
+    X509_free(leaf);
+
+    return decoded;
 
 failed:
 
