@@ -470,3 +470,15 @@ GET /api/user
 "Authorization: Bearer $::P"
 --- response_headers
 X-Auth: bearer-one
+
+
+
+=== TEST 36: one of many placeholders
+--- main_config eval
+$::Main->(CORE::join ' ', map({ sprintf 'placeholder placeholder-number-%02d;', $_ } 1 .. 20), 'placeholder $TEST_NGINX_PLACEHOLDER;')
+--- request eval
+["GET /api/user", "GET /api/user", "GET /api/user"]
+--- more_headers eval
+["Authorization: Bearer $::P", "Authorization: token placeholder-number-07", "Authorization: token placeholder-number-21"]
+--- response_headers eval
+["X-Auth: bearer-secret", "X-Auth: token-secret", "X-Auth: other"]

@@ -11,6 +11,9 @@
 #include <openssl/core_names.h>
 
 
+#define NGX_EGRESS_PLACEHOLDER_FEW  4
+
+
 static uint64_t ngx_egress_placeholder_hash(ngx_egress_conf_t *ecf,
     ngx_str_t *text);
 static int ngx_libc_cdecl ngx_egress_placeholder_cmp(const void *one,
@@ -28,15 +31,33 @@ ngx_egress_placeholder_find(ngx_egress_conf_t *ecf, ngx_array_t *placeholders,
 {
     uint64_t                   hash;
     ngx_uint_t                 i, left, right, middle;
-    ngx_egress_placeholder_t  *ph;
+    ngx_egress_placeholder_t  *ph, *found;
 
     if (placeholders->nelts == 0 || text->len < NGX_EGRESS_PLACEHOLDER_LEN) {
         return NULL;
     }
 
+    ph = placeholders->elts;
+
+    if (placeholders->nelts <= NGX_EGRESS_PLACEHOLDER_FEW) {
+
+        /* each in constant time: the hash would cost more than it saves */
+
+        found = NULL;
+
+        for (i = 0; i < placeholders->nelts; i++) {
+            if (ph[i].text.len == text->len
+                && CRYPTO_memcmp(ph[i].text.data, text->data, text->len) == 0)
+            {
+                found = &ph[i];
+            }
+        }
+
+        return found;
+    }
+
     hash = ngx_egress_placeholder_hash(ecf, text);
 
-    ph = placeholders->elts;
     left = 0;
     right = placeholders->nelts;
 
