@@ -18,10 +18,14 @@
 #include <ngx_egress_target.h>
 #include <ngx_egress_authorization.h>
 #include <ngx_egress_git.h>
+#include <ngx_egress_client_hello.h>
+#include <ngx_egress_connect.h>
+#include <ngx_egress_socks5.h>
+#include <ngx_egress_address.h>
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475231
+#define NGX_EGRESS_MAGIC            0x45475232
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -29,6 +33,7 @@
 #define NGX_EGRESS_CONF             0x02000000
 #define NGX_EGRESS_BINDING_CONF     0x04000000
 #define NGX_EGRESS_HOST_CONF        0x08000000
+#define NGX_EGRESS_ROLE_CONF        0x10000000
 
 #define NGX_EGRESS_SECRET_LEN       16384
 #define NGX_EGRESS_PLACEHOLDER_LEN  16
@@ -47,8 +52,23 @@
 #define NGX_EGRESS_RULE_GIT         5
 #define NGX_EGRESS_RULE_SLASH       6
 
+/* in the order of ngx_egress_vias[] */
 #define NGX_EGRESS_VIA_DIRECT       0
 #define NGX_EGRESS_VIA_BASE_URL     1
+#define NGX_EGRESS_VIA_TLS          2
+#define NGX_EGRESS_VIA_CONNECT      3
+#define NGX_EGRESS_VIA_SOCKS5       4
+
+/* what a role may do with a destination */
+#define NGX_EGRESS_DEST_REFUSED     0
+#define NGX_EGRESS_DEST_BINDING     1   /* bound, but not for this role */
+#define NGX_EGRESS_DEST_BOUND       2   /* handed to the terminator */
+#define NGX_EGRESS_DEST_NAME        3   /* resolved, then passed through */
+#define NGX_EGRESS_DEST_ADDRESS     4   /* passed through as it is */
+
+/* slots of the table of connections under way, see ngx_egress_loop_enter() */
+#define NGX_EGRESS_LOOP_SLOTS       4096
+#define NGX_EGRESS_LOOP_MOST        64
 
 #define NGX_EGRESS_GET              0x0001
 #define NGX_EGRESS_HEAD             0x0002
@@ -69,13 +89,22 @@ enum {
     NGX_EGRESS_METHOD_REFUSED,
     NGX_EGRESS_PATH_REFUSED,
     NGX_EGRESS_RULE_REFUSED,
+    NGX_EGRESS_BINDING_REFUSED,
+    NGX_EGRESS_SANDBOX_UNKNOWN,
+    NGX_EGRESS_SANDBOX_EXPIRED,
     NGX_EGRESS_CREDENTIAL_MISSING,
     NGX_EGRESS_HOST_MISMATCH,
     NGX_EGRESS_MALFORMED_REQUEST,
     NGX_EGRESS_BODY_TOO_LARGE,
+    NGX_EGRESS_PROXY_AUTH_REQUIRED,
+    NGX_EGRESS_DESTINATION_REFUSED,
+    NGX_EGRESS_PLAIN_HTTP,
+    NGX_EGRESS_ADDRESS_REFUSED,
     NGX_EGRESS_LOOP,
     NGX_EGRESS_SECRET_UNREADABLE,
     NGX_EGRESS_AUDIT_UNAVAILABLE,
+    NGX_EGRESS_DNS_ERROR,
+    NGX_EGRESS_DNS_TIMEOUT,
     NGX_EGRESS_CONNECTION_REFUSED,
     NGX_EGRESS_CONNECTION_TIMEOUT,
     NGX_EGRESS_CONNECTION_READ_TIMEOUT,
@@ -95,6 +124,8 @@ typedef struct ngx_egress_rule_s        ngx_egress_rule_t;
 typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
+typedef struct ngx_egress_role_s        ngx_egress_role_t;
+typedef struct ngx_egress_api_s         ngx_egress_api_t;
 
 
 typedef struct {
@@ -179,10 +210,80 @@ struct ngx_egress_binding_s {
     ngx_egress_credential_t   credential;
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
+    ngx_uint_t                index;        /* among all */
     ngx_addr_t               *upstream;
     ngx_flag_t                upstream_ssl;
     ngx_egress_place_t        place;
 };
+
+
+/* "allow_cidr" */
+
+typedef struct {
+    ngx_cidr_t                cidr;
+    in_port_t                 port;         /* 0: any */
+} ngx_egress_cidr_t;
+
+
+/* "allow_host": a name and its ports */
+
+typedef struct {
+    ngx_str_node_t            sn;
+    ngx_array_t               ports;        /* in_port_t */
+} ngx_egress_allowed_t;
+
+
+/* which bindings and destinations a sandbox may use */
+
+struct ngx_egress_role_s {
+    ngx_str_t                 name;
+    ngx_egress_conf_t        *conf;
+    ngx_array_t               use;          /* ngx_str_t, as written */
+    u_char                   *uses;         /* by binding index; NULL: all */
+    ngx_uint_t                network;      /* unsigned  network:1; */
+    ngx_rbtree_t              hosts;        /* ngx_egress_allowed_t */
+    ngx_rbtree_node_t         sentinel;
+    ngx_uint_t                nhosts;
+    ngx_array_t               cidrs;        /* ngx_egress_cidr_t */
+    ngx_array_t               privates;     /* ngx_cidr_t */
+    ngx_egress_place_t        place;
+};
+
+
+/* what the policy says of a destination */
+
+typedef struct {
+    ngx_uint_t                kind;         /* NGX_EGRESS_DEST_... */
+    ngx_egress_name_t        *name;         /* of BOUND and BINDING */
+    ngx_array_t              *privates;     /* ngx_cidr_t, or NULL */
+} ngx_egress_destination_t;
+
+
+/* an address that we listen on; by port */
+
+typedef struct {
+    in_port_t                 port;
+    ngx_uint_t                wildcard;     /* unsigned  wildcard:1; */
+    ngx_array_t               addrs;        /* ngx_cidr_t, of full length */
+} ngx_egress_own_t;
+
+
+/* a listener of the "http" block, as gateways need to know it */
+
+typedef struct {
+    struct sockaddr          *sockaddr;
+    socklen_t                 socklen;
+    unsigned                  terminates:1;
+    unsigned                  proxy_protocol:1;
+} ngx_egress_listener_t;
+
+
+/* an "egress_gateway", checked once all blocks are known */
+
+typedef struct {
+    ngx_addr_t                addr;
+    ngx_egress_place_t        place;
+} ngx_egress_gateway_t;
 
 
 /* a "host" block: its rules are for these hosts only */
@@ -249,13 +350,23 @@ typedef struct {
 /* shared by workers, and kept over a reload */
 
 typedef struct {
+    uint64_t                  hash;
+    time_t                    sec;          /* of the last one that came */
+    ngx_uint_t                count;
+} ngx_egress_loop_t;
+
+
+typedef struct {
     ngx_atomic_t              seq;
     ngx_atomic_t              torn;         /* sinks with half a record */
+    u_char                    loop_key[16];
+    ngx_egress_loop_t         loops[NGX_EGRESS_LOOP_SLOTS];
 } ngx_egress_shared_t;
 
 
 struct ngx_egress_conf_s {
     ngx_uint_t                magic;
+    ngx_egress_api_t         *api;
     ngx_uint_t                parsed;       /* unsigned  parsed:1; */
 
     ngx_str_t                 name;
@@ -264,6 +375,8 @@ struct ngx_egress_conf_s {
     time_t                    leaf_validity;
     ngx_str_t                 trusted_certificate;
     ngx_msec_t                secret_check;
+    ngx_resolver_t           *resolver;
+    ngx_msec_t                resolver_timeout;
     size_t                    zone_size;
     ngx_shm_zone_t           *zone;
     ngx_egress_shared_t      *shared;
@@ -276,6 +389,12 @@ struct ngx_egress_conf_s {
     ngx_array_t               fields;       /* ngx_egress_field_t * */
     ngx_uint_t                nbound;
 
+    ngx_array_t               roles;        /* ngx_egress_role_t * */
+    ngx_egress_role_t        *role;         /* of clients without identity */
+    ngx_array_t               listeners;    /* ngx_egress_listener_t */
+    ngx_array_t               gateways;     /* ngx_egress_gateway_t */
+    ngx_array_t               owns;         /* ngx_egress_own_t */
+
     ngx_rbtree_t              names;        /* ngx_egress_name_t */
     ngx_rbtree_node_t         sentinel;
 
@@ -285,12 +404,17 @@ struct ngx_egress_conf_s {
 };
 
 
-/* what a terminator knows of a connection, on the connection's pool */
+/*
+ * What is known of a connection, on the connection's pool: made by a gateway
+ * before it hands a connection over, or by a terminator.
+ */
 
 typedef struct {
     ngx_uint_t                magic;
     ngx_uint_t                via;
     ngx_egress_name_t        *name;
+    in_port_t                 port;         /* 0: not told by the client */
+    ngx_egress_role_t        *role;
 } ngx_egress_record_t;
 
 
@@ -326,7 +450,54 @@ struct ngx_egress_audit_s {
 };
 
 
+/*
+ * What the stream module calls: it is another .so file, which may be loaded
+ * first, and so shares no symbol with this one (prototype2 P13).
+ */
+
+struct ngx_egress_api_s {
+    ngx_egress_reason_t      *reasons;
+    ngx_str_t                *vias;
+
+    void                    (*destination)(ngx_egress_role_t *role,
+                                           ngx_egress_host_t *host,
+                                           ngx_egress_destination_t *dest);
+    ngx_uint_t              (*address_check)(ngx_egress_conf_t *ecf,
+                                             struct sockaddr *sockaddr,
+                                             ngx_array_t *privates,
+                                             ngx_log_t *log);
+    void *                  (*loop_enter)(ngx_egress_conf_t *ecf,
+                                          u_char *random, size_t len);
+    void                    (*loop_leave)(ngx_egress_conf_t *ecf,
+                                          void *place);
+
+    ngx_egress_record_t *   (*record_add)(ngx_pool_t *pool);
+
+    ngx_int_t               (*audit_write)(ngx_egress_conf_t *ecf,
+                                           ngx_egress_audit_t *rec,
+                                           ngx_log_t *log);
+    ngx_int_t               (*audit_render)(ngx_egress_conf_t *ecf,
+                                            ngx_egress_audit_t *rec,
+                                            ngx_uint_t seq, ngx_str_t *line);
+    void                    (*audit_id)(u_char *id);
+
+    ngx_int_t               (*client_hello)(u_char *data, size_t len,
+                                            u_char *buf,
+                                            ngx_egress_client_hello_t *hello);
+    ngx_int_t               (*connect)(u_char *data, size_t len, u_char *buf,
+                                       ngx_egress_connect_t *connect);
+    ngx_int_t               (*socks5_methods)(u_char *data, size_t len,
+                                              ngx_egress_socks5_t *socks);
+    ngx_int_t               (*socks5_password)(u_char *data, size_t len,
+                                               ngx_egress_socks5_t *socks);
+    ngx_int_t               (*socks5_request)(u_char *data, size_t len,
+                                              ngx_egress_socks5_t *socks);
+};
+
+
 static ngx_inline ngx_egress_conf_t *ngx_egress_get_conf(ngx_cycle_t *cycle);
+static ngx_inline void ngx_egress_place(ngx_conf_t *cf,
+    ngx_egress_place_t *place);
 
 
 /*
@@ -358,6 +529,18 @@ ngx_egress_get_conf(ngx_cycle_t *cycle)
 }
 
 
+/* Notes where the directive that is read now stands; keeps no pointer to cf. */
+
+static ngx_inline void
+ngx_egress_place(ngx_conf_t *cf, ngx_egress_place_t *place)
+{
+    if (cf->conf_file) {
+        place->file = cf->conf_file->file.name;
+        place->line = cf->conf_file->line;
+    }
+}
+
+
 /*
  * ngx_egress_binding.c: the "binding" block.  Handlers of its directives are
  * in the command table of ngx_egress_module.c.
@@ -377,9 +560,6 @@ char *ngx_egress_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
  * and are those with the context bit "type".
  */
 char *ngx_egress_conf_block(ngx_conf_t *cf, void *object, ngx_uint_t type);
-
-/* Notes where the directive that is read now stands; keeps no pointer to cf. */
-void ngx_egress_place(ngx_conf_t *cf, ngx_egress_place_t *place);
 
 /* ngx_conf_log_error() for a place that was passed before. */
 void ngx_egress_place_error(ngx_conf_t *cf, ngx_egress_place_t *place,
@@ -446,6 +626,80 @@ ngx_egress_bound_t *ngx_egress_bound_find(ngx_egress_name_t *name,
  */
 ngx_egress_bound_t *ngx_egress_bound_match(ngx_egress_bound_t *bound,
     ngx_str_t *path, ngx_uint_t *credentialed);
+
+
+/*
+ * ngx_egress_role.c: the "role" block, DESIGN 5.3.
+ */
+char *ngx_egress_role_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_use(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_allow_host(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_allow_cidr(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_allow_private(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/* Once all bindings are known: what each role uses, and a role "default". */
+ngx_int_t ngx_egress_role_init(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
+
+/* The role of that name, or NULL. */
+ngx_egress_role_t *ngx_egress_role_find(ngx_egress_conf_t *ecf,
+    ngx_str_t *name);
+
+/* Tells whether a role may use a binding. */
+ngx_uint_t ngx_egress_role_uses(ngx_egress_role_t *role,
+    ngx_egress_binding_t *binding);
+
+
+/*
+ * ngx_egress_destination.c: where connections may go, DESIGN 6.13.
+ */
+
+/*
+ * Judges a destination by its name, before anything is resolved.  "host" is
+ * canonical; its port 0 means a client that did not tell one (bare TLS): bound
+ * names are then found at any port, others are taken to be at 443.
+ */
+void ngx_egress_destination(ngx_egress_role_t *role, ngx_egress_host_t *host,
+    ngx_egress_destination_t *dest);
+
+/*
+ * Judges an address and port that is about to be connected to, and looks for
+ * listeners of our own; "privates" are ranges that are lifted, or NULL.
+ * Returns one of NGX_EGRESS_ADDR_...
+ */
+ngx_uint_t ngx_egress_address_check(ngx_egress_conf_t *ecf,
+    struct sockaddr *sockaddr, ngx_array_t *privates, ngx_log_t *log);
+
+/* Takes down what this cycle listens on; once the listeners are known. */
+ngx_int_t ngx_egress_destination_init(ngx_cycle_t *cycle,
+    ngx_egress_conf_t *ecf);
+
+/* Checks gateways against listeners, once all blocks have been read. */
+ngx_int_t ngx_egress_destination_check(ngx_cycle_t *cycle,
+    ngx_egress_conf_t *ecf);
+
+/*
+ * A connection that is passed through and comes back to us, over whatever
+ * other hosts, brings the same ClientHello.  Counts those that are under way
+ * with this "random"; returns NULL where there are too many (X-54), else a
+ * place for ngx_egress_loop_leave() at the end of the connection.
+ */
+void *ngx_egress_loop_enter(ngx_egress_conf_t *ecf, u_char *random,
+    size_t len);
+void ngx_egress_loop_leave(ngx_egress_conf_t *ecf, void *place);
+
+
+/*
+ * ngx_egress_record.c: the record of a connection.
+ */
+
+/* The record on a connection's pool, or NULL. */
+ngx_egress_record_t *ngx_egress_record_get(ngx_pool_t *pool);
+
+/* The same, made where there is none; NULL only without memory. */
+ngx_egress_record_t *ngx_egress_record_add(ngx_pool_t *pool);
+
+extern ngx_egress_api_t  ngx_egress_api;
 
 
 /*
@@ -551,6 +805,7 @@ ngx_int_t ngx_egress_zone_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
  */
 extern ngx_egress_reason_t  ngx_egress_reasons[];
 extern ngx_str_t  ngx_egress_class_names[];     /* by NGX_EGRESS_READ, ... */
+extern ngx_str_t  ngx_egress_vias[];            /* by NGX_EGRESS_VIA_... */
 
 
 extern ngx_module_t  ngx_egress_module;

@@ -114,6 +114,7 @@ ngx_egress_binding_create(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
 
     binding->conf = ecf;
     binding->name = *name;
+    binding->index = ecf->bindings.nelts;
     binding->access = NGX_CONF_UNSET_UINT;
     binding->credential.inject = NGX_CONF_UNSET_UINT;
 
@@ -748,16 +749,6 @@ ngx_egress_loopback(ngx_addr_t *addr)
 
     default: /* AF_UNIX */
         return 1;
-    }
-}
-
-
-void
-ngx_egress_place(ngx_conf_t *cf, ngx_egress_place_t *place)
-{
-    if (cf->conf_file) {
-        place->file = cf->conf_file->file.name;
-        place->line = cf->conf_file->line;
     }
 }
 

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 
 
+static ngx_int_t ngx_egress_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_egress_init_process(ngx_cycle_t *cycle);
 
 static void *ngx_egress_create_conf(ngx_cycle_t *cycle);
@@ -20,6 +21,8 @@ static ngx_int_t ngx_egress_block_order(ngx_conf_t *cf, const char *name);
 static ngx_int_t ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
 static char *ngx_egress_name(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_egress_ca(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+static char *ngx_egress_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_egress_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 
@@ -36,6 +39,13 @@ static ngx_conf_enum_t  ngx_egress_inject[] = {
 static ngx_conf_enum_t  ngx_egress_access[] = {
     { ngx_string("read"), NGX_EGRESS_READ },
     { ngx_string("write"), NGX_EGRESS_WRITE },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_egress_network[] = {
+    { ngx_string("none"), 0 },
+    { ngx_string("all"), 1 },
     { ngx_null_string, 0 }
 };
 
@@ -82,6 +92,20 @@ static ngx_command_t  ngx_egress_commands[] = {
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_egress_conf_t, secret_check),
+      NULL },
+
+    { ngx_string("resolver"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_resolver,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("resolver_timeout"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_egress_conf_t, resolver_timeout),
       NULL },
 
     { ngx_string("zone"),
@@ -224,6 +248,48 @@ static ngx_command_t  ngx_egress_commands[] = {
       0,
       NULL },
 
+    { ngx_string("role"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
+      ngx_egress_role_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("use"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_use,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("network"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      0,
+      offsetof(ngx_egress_role_t, network),
+      &ngx_egress_network },
+
+    { ngx_string("allow_host"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_allow_host,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("allow_cidr"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_allow_cidr,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("allow_private"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_allow_private,
+      0,
+      0,
+      NULL },
+
       ngx_null_command
 };
 
@@ -241,7 +307,7 @@ ngx_module_t  ngx_egress_module = {
     ngx_egress_commands,                   /* module directives */
     NGX_CORE_MODULE,                       /* module type */
     NULL,                                  /* init master */
-    NULL,                                  /* init module */
+    ngx_egress_init_module,                /* init module */
     ngx_egress_init_process,               /* init process */
     NULL,                                  /* init thread */
     NULL,                                  /* exit thread */
@@ -249,6 +315,23 @@ ngx_module_t  ngx_egress_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+/* all listeners are known now, and no worker runs yet */
+
+static ngx_int_t
+ngx_egress_init_module(ngx_cycle_t *cycle)
+{
+    ngx_egress_conf_t  *ecf;
+
+    ecf = ngx_egress_get_conf(cycle);
+
+    if (ecf == NULL || !ecf->parsed) {
+        return NGX_OK;
+    }
+
+    return ngx_egress_destination_init(cycle, ecf);
+}
 
 
 /*
@@ -307,9 +390,13 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
      *     ecf->audit_off = 0;
      *     ecf->chain = NULL;
      *     ecf->leaf_key = NULL;
+     *     ecf->resolver = NULL;
+     *     ecf->role = NULL;
      */
 
     ecf->magic = NGX_EGRESS_MAGIC;
+    ecf->api = &ngx_egress_api;
+    ecf->resolver_timeout = NGX_CONF_UNSET_MSEC;
     ecf->leaf_validity = NGX_CONF_UNSET;
     ecf->secret_check = NGX_CONF_UNSET_MSEC;
 
@@ -325,6 +412,18 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
            != NGX_OK
         || ngx_array_init(&ecf->fields, cycle->pool, 2,
                           sizeof(ngx_egress_field_t *))
+           != NGX_OK
+        || ngx_array_init(&ecf->roles, cycle->pool, 1,
+                          sizeof(ngx_egress_role_t *))
+           != NGX_OK
+        || ngx_array_init(&ecf->listeners, cycle->pool, 4,
+                          sizeof(ngx_egress_listener_t))
+           != NGX_OK
+        || ngx_array_init(&ecf->gateways, cycle->pool, 1,
+                          sizeof(ngx_egress_gateway_t))
+           != NGX_OK
+        || ngx_array_init(&ecf->owns, cycle->pool, 4,
+                          sizeof(ngx_egress_own_t))
            != NGX_OK)
     {
         return NULL;
@@ -345,7 +444,9 @@ ngx_egress_init_conf(ngx_cycle_t *cycle, void *conf)
         return NGX_CONF_OK;
     }
 
-    if (ngx_egress_secret_check_paths(cycle, ecf) != NGX_OK) {
+    if (ngx_egress_secret_check_paths(cycle, ecf) != NGX_OK
+        || ngx_egress_destination_check(cycle, ecf) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
@@ -447,6 +548,7 @@ ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
 
     ngx_conf_init_value(ecf->leaf_validity, 397 * 24 * 60 * 60);
     ngx_conf_init_msec_value(ecf->secret_check, 1000);
+    ngx_conf_init_msec_value(ecf->resolver_timeout, 5000);
 
     if (ecf->trusted_certificate.data) {
         if (ngx_conf_full_name(cf->cycle, &ecf->trusted_certificate, 1)
@@ -470,7 +572,9 @@ ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
         return NGX_ERROR;
     }
 
-    if (ngx_egress_policy_check(cf, ecf) != NGX_OK) {
+    if (ngx_egress_policy_check(cf, ecf) != NGX_OK
+        || ngx_egress_role_init(cf, ecf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -581,6 +685,25 @@ ngx_egress_ca(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_egress_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_conf_t  *ecf = conf;
+
+    ngx_str_t  *value;
+
+    if (ecf->resolver) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    ecf->resolver = ngx_resolver_create(cf, &value[1], cf->args->nelts - 1);
+
+    return ecf->resolver ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

@@ -17,6 +17,15 @@ ngx_str_t  ngx_egress_class_names[] = {
 };
 
 
+ngx_str_t  ngx_egress_vias[] = {
+    ngx_string("direct"),
+    ngx_string("base_url"),
+    ngx_string("tls"),
+    ngx_string("connect"),
+    ngx_string("socks5")
+};
+
+
 /* in the order of the constants; DESIGN 6.6, and RFC 9209, 2.3 for errors */
 
 ngx_egress_reason_t  ngx_egress_reasons[] = {
@@ -63,6 +72,26 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
                  "differently will change it."),
       403 },
 
+    { ngx_string("binding_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("this binding is not for this role"),
+      ngx_string("The operator can add the binding to a use directive of "
+                 "the role."),
+      403 },
+
+    { ngx_string("sandbox_unknown"),
+      ngx_string("http_request_denied"),
+      ngx_string("the sandbox is not known, or its token is wrong"),
+      ngx_string("Check the name and the token in the proxy settings. The "
+                 "sandbox may have been removed by the operator."),
+      403 },
+
+    { ngx_string("sandbox_expired"),
+      ngx_string("http_request_denied"),
+      ngx_string("the time of this sandbox is over"),
+      ngx_string("The operator can give the sandbox a later end."),
+      403 },
+
     { ngx_string("credential_missing"),
       ngx_string("http_request_denied"),
       ngx_string("the credential of this binding has been removed"),
@@ -90,6 +119,33 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
       ngx_string("Send a smaller body."),
       413 },
 
+    { ngx_string("proxy_auth_required"),
+      ngx_string("http_request_denied"),
+      ngx_string("the gateway needs the name and token of the sandbox"),
+      ngx_string("Put the sandbox and its token into the proxy address: "
+                 "http://sandbox:token@gateway:3128."),
+      407 },
+
+    { ngx_string("destination_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("this host or port is not allowed"),
+      ngx_string("Only bound and allowed hosts can be reached. The operator "
+                 "can add the host to an allow_host directive."),
+      403 },
+
+    { ngx_string("plain_http"),
+      ngx_string("http_request_denied"),
+      ngx_string("plain HTTP is refused, only HTTPS goes out"),
+      ngx_string("Use an https:// address."),
+      403 },
+
+    { ngx_string("address_refused"),
+      ngx_string("destination_ip_prohibited"),
+      ngx_string("the host has no address that may be connected to"),
+      ngx_string("Private and special addresses are refused. The operator "
+                 "can lift a range with allow_private."),
+      502 },
+
     { ngx_string("loop"),
       ngx_string("proxy_loop_detected"),
       ngx_string("the request has passed this gateway before"),
@@ -110,6 +166,18 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
       ngx_string("Nothing is sent without a record. The operator must make "
                  "room for the audit log."),
       503 },
+
+    { ngx_string("dns_error"),
+      ngx_string("dns_error"),
+      ngx_string("the name of the host could not be resolved"),
+      ngx_string("Check the name. The operator can check the resolver."),
+      502 },
+
+    { ngx_string("dns_timeout"),
+      ngx_string("dns_timeout"),
+      ngx_string("the resolver did not answer in time"),
+      ngx_string("Try again later. The operator can check the resolver."),
+      504 },
 
     { ngx_string("connection_refused"),
       ngx_string("connection_refused"),

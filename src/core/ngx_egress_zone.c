@@ -18,9 +18,10 @@ ngx_egress_zone_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     size_t     need;
     ngx_str_t  name;
 
-    /* the slab allocator's own pages, and one for the shared structure */
+    /* the slab allocator's own pages, and those of the shared structure */
 
-    need = 8 * ngx_pagesize;
+    need = 8 * ngx_pagesize + ngx_align(sizeof(ngx_egress_shared_t),
+                                        ngx_pagesize);
 
     if (ecf->zone_size == 0) {
         ecf->zone_size = need;
@@ -71,6 +72,12 @@ ngx_egress_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     ecf->shared = ngx_slab_calloc(shpool, sizeof(ngx_egress_shared_t));
     if (ecf->shared == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (RAND_bytes(ecf->shared->loop_key, sizeof(ecf->shared->loop_key))
+        != 1)
+    {
         return NGX_ERROR;
     }
 

@@ -17,8 +17,9 @@
 /* a name that nobody can write in a configuration (prototype2 P12) */
 #define NGX_HTTP_EGRESS_UPSTREAM       "egress pass"
 
-#define NGX_HTTP_EGRESS_TERMINATE_OFF  0
-#define NGX_HTTP_EGRESS_TERMINATE_ON   1
+#define NGX_HTTP_EGRESS_TERMINATE_OFF      0
+#define NGX_HTTP_EGRESS_TERMINATE_ON       1
+#define NGX_HTTP_EGRESS_TERMINATE_GATEWAY  2
 
 /* what becomes of a bound field, NGX_HTTP_EGRESS_PASS being the default */
 #define NGX_HTTP_EGRESS_PASS           0
@@ -93,6 +94,7 @@ typedef struct {
     ngx_http_request_t            *request;
     ngx_egress_conf_t             *conf;
     ngx_egress_record_t           *record;
+    ngx_egress_role_t             *role;
     ngx_egress_request_t           req;
     ngx_uint_t                     reason;
     ngx_uint_t                     via;
@@ -284,9 +286,6 @@ char *ngx_http_egress_terminate(ngx_conf_t *cf, ngx_command_t *cmd,
 ngx_int_t ngx_http_egress_terminate_init(ngx_conf_t *cf,
     ngx_http_egress_main_conf_t *emcf);
 
-/* The record of a connection that a terminator serves, or NULL. */
-ngx_egress_record_t *ngx_http_egress_get_record(ngx_connection_t *c);
-
 
 /*
  * ngx_http_egress_refusal.c: what a refused client sees, DESIGN 6.6.
@@ -331,7 +330,6 @@ ngx_int_t ngx_http_egress_add_field_variables(ngx_conf_t *cf,
     ngx_http_egress_main_conf_t *emcf);
 
 extern ngx_str_t  ngx_http_egress_credentials[];
-extern ngx_str_t  ngx_http_egress_vias[];
 
 
 extern ngx_module_t  ngx_http_egress_module;

@@ -107,6 +107,12 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         reason = ngx_http_egress_classify(r, ctx);
     }
 
+    if (reason == NGX_EGRESS_ALLOWED
+        && !ngx_egress_role_uses(ctx->role, ctx->req.bound->binding))
+    {
+        reason = NGX_EGRESS_BINDING_REFUSED;
+    }
+
     if (reason == NGX_EGRESS_ALLOWED && ctx->loop) {
         reason = NGX_EGRESS_LOOP;
     }
@@ -150,7 +156,15 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     }
 
     ctx->via = NGX_EGRESS_VIA_DIRECT;
-    ctx->record = ngx_http_egress_get_record(ngx_http_egress_connection(r));
+    ctx->record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+
+    if (ctx->record) {
+        ctx->via = ctx->record->via;
+    }
+
+    if (ctx->record && ctx->record->role) {
+        ctx->role = ctx->record->role;
+    }
 
     if (r->headers_in.host == NULL
         || r->http_version < NGX_HTTP_VERSION_10
@@ -188,6 +202,12 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         || ngx_memcmp(ctx->record->name->sn.str.data, host.name, host.len)
            != 0)
     {
+        return NGX_EGRESS_HOST_MISMATCH;
+    }
+
+    /* a port that the client told the gateway is the port of the request */
+
+    if (ctx->record->port && ctx->record->port != host.port) {
         return NGX_EGRESS_HOST_MISMATCH;
     }
 
@@ -516,6 +536,7 @@ ngx_http_egress_create_ctx(ngx_http_request_t *r)
 
     ctx->request = r->main;
     ctx->conf = emcf->egress;
+    ctx->role = emcf->egress->role;
 
     ngx_egress_audit_id(ctx->id);
 

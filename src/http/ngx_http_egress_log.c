@@ -35,8 +35,8 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     rec->id.data = ctx->id;
     rec->id.len = NGX_EGRESS_ID_LEN;
 
-    ngx_str_set(&rec->role, "default");
-    rec->via = ngx_http_egress_vias[ctx->via];
+    rec->role = ctx->role->name;
+    rec->via = ngx_egress_vias[ctx->via];
     rec->client = c->addr_text;
     rec->host = ctx->host;
     rec->port = ctx->port;

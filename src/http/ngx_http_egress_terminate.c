@@ -13,8 +13,9 @@
 static int ngx_http_egress_servername(ngx_ssl_conn_t *ssl_conn, int *ad,
     void *arg);
 static int ngx_http_egress_certificate(ngx_ssl_conn_t *ssl_conn, void *arg);
-static ngx_egress_record_t *ngx_http_egress_add_record(ngx_connection_t *c);
-static void ngx_http_egress_record_cleanup(void *data);
+static ngx_egress_name_t *ngx_http_egress_sni(ngx_connection_t *c);
+static ngx_int_t ngx_http_egress_name_record(ngx_connection_t *c,
+    ngx_egress_name_t *name);
 
 static char *ngx_http_egress_ssl(ngx_conf_t *cf, const char *name,
     const char *one);
@@ -22,6 +23,8 @@ static ngx_int_t ngx_http_egress_terminate_server(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf, ngx_http_egress_srv_conf_t *escf);
 static ngx_int_t ngx_http_egress_terminate_listens(ngx_conf_t *cf,
     ngx_http_conf_addr_t *addr);
+static ngx_int_t ngx_http_egress_listener(ngx_conf_t *cf,
+    ngx_egress_conf_t *ecf, ngx_http_conf_addr_t *addr);
 
 
 /*
@@ -32,22 +35,53 @@ static ngx_int_t ngx_http_egress_terminate_listens(ngx_conf_t *cf,
 static int
 ngx_http_egress_servername(ngx_ssl_conn_t *ssl_conn, int *ad, void *arg)
 {
-    ngx_str_t             sni;
-    const char           *servername;
+    ngx_int_t             rc;
     ngx_connection_t     *c;
     ngx_egress_name_t    *name;
-    ngx_egress_host_t     host;
-    ngx_egress_conf_t    *ecf;
-    ngx_egress_record_t  *record;
 
     c = ngx_ssl_get_connection(ssl_conn);
 
-    servername = SSL_get_servername(ssl_conn, TLSEXT_NAMETYPE_host_name);
+    name = ngx_http_egress_sni(c);
+
+    if (name == NULL) {
+        c->ssl->handshake_rejected = 1;
+        *ad = SSL_AD_UNRECOGNIZED_NAME;
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+
+    rc = ngx_http_egress_name_record(c, name);
+
+    if (rc == NGX_ERROR) {
+        *ad = SSL_AD_INTERNAL_ERROR;
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+
+    if (rc == NGX_DECLINED) {
+        c->ssl->handshake_rejected = 1;
+        *ad = SSL_AD_ACCESS_DENIED;
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+
+    return ngx_http_ssl_servername(ssl_conn, ad, NULL);
+}
+
+
+static ngx_egress_name_t *
+ngx_http_egress_sni(ngx_connection_t *c)
+{
+    ngx_str_t           sni;
+    const char         *servername;
+    ngx_egress_host_t   host;
+    ngx_egress_name_t  *name;
+    ngx_egress_conf_t  *ecf;
+
+    servername = SSL_get_servername(c->ssl->connection,
+                                    TLSEXT_NAMETYPE_host_name);
 
     if (servername == NULL) {
         ngx_log_error(NGX_LOG_INFO, c->log, 0,
                       "handshake refused: no server name");
-        goto refused;
+        return NULL;
     }
 
     sni.data = (u_char *) servername;
@@ -60,7 +94,7 @@ ngx_http_egress_servername(ngx_ssl_conn_t *ssl_conn, int *ad, void *arg)
     {
         ngx_log_error(NGX_LOG_INFO, c->log, 0,
                       "handshake refused: malformed server name");
-        goto refused;
+        return NULL;
     }
 
     ecf = ngx_egress_get_conf((ngx_cycle_t *) ngx_cycle);
@@ -71,26 +105,60 @@ ngx_http_egress_servername(ngx_ssl_conn_t *ssl_conn, int *ad, void *arg)
         ngx_log_error(NGX_LOG_INFO, c->log, 0,
                       "handshake refused: \"%*s\" is not bound",
                       host.len, host.name);
-        goto refused;
+        return NULL;
     }
 
-    record = ngx_http_egress_add_record(c);
+    return name;
+}
+
+
+/*
+ * A record is there where a gateway handed the connection over, and where the
+ * callback has run before: after a HelloRetryRequest, which must not change
+ * the name (RFC 8446, 4.1.2).  Either way the names must be the same.
+ */
+
+static ngx_int_t
+ngx_http_egress_name_record(ngx_connection_t *c, ngx_egress_name_t *name)
+{
+    ngx_http_connection_t       *hc;
+    ngx_egress_record_t         *record;
+    ngx_http_egress_srv_conf_t  *escf;
+
+    record = ngx_egress_record_get(c->pool);
+
+    if (record) {
+        if (record->name == name) {
+            return NGX_OK;
+        }
+
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "handshake refused: \"%V\" is not the name that the "
+                      "connection was opened for", &name->sn.str);
+
+        return NGX_DECLINED;
+    }
+
+    hc = c->data;
+
+    escf = ngx_http_get_module_srv_conf(hc->conf_ctx, ngx_http_egress_module);
+
+    if (escf->terminate != NGX_HTTP_EGRESS_TERMINATE_ON) {
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "handshake refused: the connection did not come from "
+                      "a gateway");
+        return NGX_DECLINED;
+    }
+
+    record = ngx_egress_record_add(c->pool);
     if (record == NULL) {
-        *ad = SSL_AD_INTERNAL_ERROR;
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
+        return NGX_ERROR;
     }
 
     record->via = NGX_EGRESS_VIA_DIRECT;
     record->name = name;
 
-    return ngx_http_ssl_servername(ssl_conn, ad, NULL);
-
-refused:
-
-    c->ssl->handshake_rejected = 1;
-    *ad = SSL_AD_UNRECOGNIZED_NAME;
-
-    return SSL_TLSEXT_ERR_ALERT_FATAL;
+    return NGX_OK;
 }
 
 
@@ -103,7 +171,7 @@ ngx_http_egress_certificate(ngx_ssl_conn_t *ssl_conn, void *arg)
 
     c = ngx_ssl_get_connection(ssl_conn);
 
-    record = ngx_http_egress_get_record(c);
+    record = ngx_egress_record_get(c->pool);
     ecf = ngx_egress_get_conf((ngx_cycle_t *) ngx_cycle);
 
     if (record == NULL || record->name == NULL || record->name->cert == NULL
@@ -131,65 +199,6 @@ ngx_http_egress_certificate(ngx_ssl_conn_t *ssl_conn, void *arg)
 }
 
 
-ngx_egress_record_t *
-ngx_http_egress_get_record(ngx_connection_t *c)
-{
-    ngx_pool_cleanup_t   *cln;
-    ngx_egress_record_t  *record;
-
-    for (cln = c->pool->cleanup; cln; cln = cln->next) {
-        if (cln->handler == ngx_http_egress_record_cleanup) {
-            record = cln->data;
-
-            return record->magic == NGX_EGRESS_MAGIC ? record : NULL;
-        }
-    }
-
-    return NULL;
-}
-
-
-static ngx_egress_record_t *
-ngx_http_egress_add_record(ngx_connection_t *c)
-{
-    ngx_pool_cleanup_t   *cln;
-    ngx_egress_record_t  *record;
-
-    /* the callback may run twice: after a HelloRetryRequest */
-
-    record = ngx_http_egress_get_record(c);
-
-    if (record) {
-        return record;
-    }
-
-    cln = ngx_pool_cleanup_add(c->pool, sizeof(ngx_egress_record_t));
-    if (cln == NULL) {
-        return NULL;
-    }
-
-    record = cln->data;
-
-    ngx_memzero(record, sizeof(ngx_egress_record_t));
-    record->magic = NGX_EGRESS_MAGIC;
-
-    cln->handler = ngx_http_egress_record_cleanup;
-
-    return record;
-}
-
-
-/* its address is what tells our record from other cleanups */
-
-static void
-ngx_http_egress_record_cleanup(void *data)
-{
-    ngx_egress_record_t *record = data;
-
-    record->magic = 0;
-}
-
-
 char *
 ngx_http_egress_terminate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -209,7 +218,13 @@ ngx_http_egress_terminate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_OK;
     }
 
-    if (ngx_strcmp(value[1].data, "on") != 0) {
+    if (ngx_strcmp(value[1].data, "on") == 0) {
+        escf->terminate = NGX_HTTP_EGRESS_TERMINATE_ON;
+
+    } else if (ngx_strcmp(value[1].data, "gateway") == 0) {
+        escf->terminate = NGX_HTTP_EGRESS_TERMINATE_GATEWAY;
+
+    } else {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid value \"%V\" in \"egress_terminate\" "
                            "directive", &value[1]);
@@ -231,8 +246,6 @@ ngx_http_egress_terminate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                            "\"egress\" block");
         return NGX_CONF_ERROR;
     }
-
-    escf->terminate = NGX_HTTP_EGRESS_TERMINATE_ON;
 
     ngx_egress_place(cf, &escf->place);
 
@@ -342,7 +355,10 @@ ngx_http_egress_terminate_init(ngx_conf_t *cf,
         addr = port[i].addrs.elts;
 
         for (j = 0; j < port[i].addrs.nelts; j++) {
-            if (ngx_http_egress_terminate_listens(cf, &addr[j]) != NGX_OK) {
+            if (ngx_http_egress_terminate_listens(cf, &addr[j]) != NGX_OK
+                || ngx_http_egress_listener(cf, emcf->egress, &addr[j])
+                   != NGX_OK)
+            {
                 return NGX_ERROR;
             }
         }
@@ -417,12 +433,13 @@ ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
 {
     ngx_uint_t                    i, on, ours;
     ngx_http_core_srv_conf_t    **cscfp, *odd;
-    ngx_http_egress_srv_conf_t   *escf, *last;
+    ngx_http_egress_srv_conf_t   *escf, *last, *first;
 
     on = 0;
     ours = 0;
     odd = NULL;
     last = NULL;
+    first = NULL;
     cscfp = addr->servers.elts;
 
     for (i = 0; i < addr->servers.nelts; i++) {
@@ -440,6 +457,10 @@ ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
         if (escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF) {
             last = escf;
             on++;
+
+            if (first == NULL) {
+                first = escf;
+            }
         }
     }
 
@@ -467,6 +488,13 @@ ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
         return NGX_ERROR;
     }
 
+    if (first->terminate != last->terminate) {
+        ngx_egress_place_error(cf, &last->place,
+                               "\"egress_terminate\" differs between servers "
+                               "of listener \"%V\"", &addr->opt.addr_text);
+        return NGX_ERROR;
+    }
+
     if (!addr->opt.ssl) {
         ngx_egress_place_error(cf, &last->place,
                                "\"egress_terminate\" on listener \"%V\" "
@@ -480,6 +508,33 @@ ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
                                "with \"quic\"", &addr->opt.addr_text);
         return NGX_ERROR;
     }
+
+    return NGX_OK;
+}
+
+
+/* gateways of the stream module must find what they lead to */
+
+static ngx_int_t
+ngx_http_egress_listener(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
+    ngx_http_conf_addr_t *addr)
+{
+    ngx_egress_listener_t       *listener;
+    ngx_http_core_srv_conf_t    *cscf;
+    ngx_http_egress_srv_conf_t  *escf;
+
+    listener = ngx_array_push(&ecf->listeners);
+    if (listener == NULL) {
+        return NGX_ERROR;
+    }
+
+    cscf = addr->default_server;
+    escf = cscf->ctx->srv_conf[ngx_http_egress_module.ctx_index];
+
+    listener->sockaddr = addr->opt.sockaddr;
+    listener->socklen = addr->opt.socklen;
+    listener->proxy_protocol = addr->opt.proxy_protocol;
+    listener->terminates = (escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF);
 
     return NGX_OK;
 }

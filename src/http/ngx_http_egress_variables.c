@@ -28,12 +28,6 @@ ngx_str_t  ngx_http_egress_credentials[] = {
 };
 
 
-ngx_str_t  ngx_http_egress_vias[] = {
-    ngx_string("direct"),
-    ngx_string("base_url")
-};
-
-
 static ngx_http_variable_t  ngx_http_egress_vars[] = {
 
     { ngx_string("egress_role"), NULL, ngx_http_egress_variable,
