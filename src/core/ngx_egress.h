@@ -38,6 +38,7 @@
 #define NGX_EGRESS_SECRET_LEN       16384
 #define NGX_EGRESS_PLACEHOLDER_LEN  16
 #define NGX_EGRESS_PORT             443
+#define NGX_EGRESS_SANDBOX_ID_LEN   64
 
 #define NGX_EGRESS_INJECT_OFF       0
 #define NGX_EGRESS_INJECT_SWAP      1
@@ -250,6 +251,15 @@ struct ngx_egress_role_s {
 };
 
 
+/* what a client says it is; user.data is NULL where it can't be told */
+
+typedef struct {
+    ngx_str_t                 user;
+    ngx_str_t                 token;
+    ngx_uint_t                given;        /* unsigned  given:1; */
+} ngx_egress_identity_t;
+
+
 /* what the policy says of a destination */
 
 typedef struct {
@@ -390,7 +400,9 @@ struct ngx_egress_conf_s {
     ngx_uint_t                nbound;
 
     ngx_array_t               roles;        /* ngx_egress_role_t * */
-    ngx_egress_role_t        *role;         /* of clients without identity */
+    ngx_str_t                 sandboxes;    /* the directory, or empty */
+    ngx_str_t                 unidentified_role;
+    ngx_egress_role_t        *unidentified; /* NULL: they are refused */
     ngx_array_t               listeners;    /* ngx_egress_listener_t */
     ngx_array_t               gateways;     /* ngx_egress_gateway_t */
     ngx_array_t               owns;         /* ngx_egress_own_t */
@@ -415,6 +427,7 @@ typedef struct {
     ngx_egress_name_t        *name;
     in_port_t                 port;         /* 0: not told by the client */
     ngx_egress_role_t        *role;
+    ngx_str_t                 sandbox;
 } ngx_egress_record_t;
 
 
@@ -423,6 +436,7 @@ typedef struct {
 struct ngx_egress_audit_s {
     ngx_str_t                 event;
     ngx_str_t                 id;
+    ngx_str_t                 sandbox;
     ngx_str_t                 role;
     ngx_str_t                 via;
     ngx_str_t                 client;
@@ -459,6 +473,11 @@ struct ngx_egress_api_s {
     ngx_egress_reason_t      *reasons;
     ngx_str_t                *vias;
 
+    ngx_uint_t              (*identify)(ngx_egress_conf_t *ecf,
+                                        ngx_egress_identity_t *identity,
+                                        struct sockaddr *client,
+                                        ngx_egress_role_t **role,
+                                        ngx_log_t *log);
     void                    (*destination)(ngx_egress_role_t *role,
                                            ngx_egress_host_t *host,
                                            ngx_egress_destination_t *dest);
@@ -651,6 +670,21 @@ ngx_uint_t ngx_egress_role_uses(ngx_egress_role_t *role,
 
 
 /*
+ * ngx_egress_sandbox.c: who a client is, DESIGN 6.9.
+ */
+char *ngx_egress_sandboxes(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/*
+ * Finds the role of a client, by the name and token that it gives.  "client"
+ * is its address.  Returns NGX_EGRESS_ALLOWED with *role set, or the reason to
+ * refuse: proxy_auth_required where it may try again with an identity.
+ */
+ngx_uint_t ngx_egress_identify(ngx_egress_conf_t *ecf,
+    ngx_egress_identity_t *identity, struct sockaddr *client,
+    ngx_egress_role_t **role, ngx_log_t *log);
+
+
+/*
  * ngx_egress_destination.c: where connections may go, DESIGN 6.13.
  */
 
@@ -669,6 +703,9 @@ void ngx_egress_destination(ngx_egress_role_t *role, ngx_egress_host_t *host,
  */
 ngx_uint_t ngx_egress_address_check(ngx_egress_conf_t *ecf,
     struct sockaddr *sockaddr, ngx_array_t *privates, ngx_log_t *log);
+
+/* The octets of an IPv4 or IPv6 address, or NULL. */
+u_char *ngx_egress_sockaddr_octets(struct sockaddr *sockaddr);
 
 /* Takes down what this cycle listens on; once the listeners are known. */
 ngx_int_t ngx_egress_destination_init(ngx_cycle_t *cycle,

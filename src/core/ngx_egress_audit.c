@@ -164,6 +164,7 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
         ngx_egress_audit_number(ab, "seq", seq);
     }
 
+    ngx_egress_audit_string(ab, "sandbox", &rec->sandbox);
     ngx_egress_audit_string(ab, "role", &rec->role);
     ngx_egress_audit_string(ab, "via", &rec->via);
     ngx_egress_audit_string(ab, "client", &rec->client);

@@ -21,7 +21,6 @@ static ngx_uint_t ngx_egress_destination_cidr(ngx_egress_role_t *role,
     ngx_egress_host_t *host);
 static ngx_uint_t ngx_egress_address_local(struct sockaddr *sockaddr,
     ngx_log_t *log);
-static u_char *ngx_egress_address_octets(struct sockaddr *sockaddr);
 static ngx_egress_own_t *ngx_egress_own_find(ngx_egress_conf_t *ecf,
     in_port_t port);
 
@@ -169,7 +168,7 @@ ngx_egress_address_check(ngx_egress_conf_t *ecf, struct sockaddr *sockaddr,
 
     struct sockaddr_in  sin;
 
-    addr = ngx_egress_address_octets(sockaddr);
+    addr = ngx_egress_sockaddr_octets(sockaddr);
 
     if (addr == NULL) {
         return NGX_EGRESS_ADDR_NEVER;
@@ -223,7 +222,7 @@ ngx_egress_address_local(struct sockaddr *sockaddr, ngx_log_t *log)
     ngx_socket_t      s;
     ngx_sockaddr_t    sa;
 
-    addr = ngx_egress_address_octets(sockaddr);
+    addr = ngx_egress_sockaddr_octets(sockaddr);
 
     /* all of 127.0.0.0/8 is local, but has one source address */
 
@@ -267,8 +266,8 @@ ngx_egress_address_local(struct sockaddr *sockaddr, ngx_log_t *log)
 }
 
 
-static u_char *
-ngx_egress_address_octets(struct sockaddr *sockaddr)
+u_char *
+ngx_egress_sockaddr_octets(struct sockaddr *sockaddr)
 {
     switch (sockaddr->sa_family) {
 
@@ -390,7 +389,7 @@ ngx_egress_destination_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
     for (i = 0; i < cycle->listening.nelts; i++) {
 
-        addr = ngx_egress_address_octets(ls[i].sockaddr);
+        addr = ngx_egress_sockaddr_octets(ls[i].sockaddr);
 
         if (addr == NULL || ls[i].type != SOCK_STREAM) {
             continue;

@@ -248,6 +248,20 @@ static ngx_command_t  ngx_egress_commands[] = {
       0,
       NULL },
 
+    { ngx_string("sandboxes"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_egress_sandboxes,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("unidentified"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_str_slot,
+      0,
+      offsetof(ngx_egress_conf_t, unidentified_role),
+      NULL },
+
     { ngx_string("role"),
       NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
       ngx_egress_role_block,
@@ -391,7 +405,9 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
      *     ecf->chain = NULL;
      *     ecf->leaf_key = NULL;
      *     ecf->resolver = NULL;
-     *     ecf->role = NULL;
+     *     ecf->sandboxes = { 0, NULL };
+     *     ecf->unidentified_role = { 0, NULL };
+     *     ecf->unidentified = NULL;
      */
 
     ecf->magic = NGX_EGRESS_MAGIC;

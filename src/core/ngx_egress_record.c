@@ -15,6 +15,7 @@ static void ngx_egress_record_cleanup(void *data);
 ngx_egress_api_t  ngx_egress_api = {
     ngx_egress_reasons,
     ngx_egress_vias,
+    ngx_egress_identify,
     ngx_egress_destination,
     ngx_egress_address_check,
     ngx_egress_loop_enter,

@@ -58,13 +58,6 @@ ngx_egress_role_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
-    if (ngx_strcmp(value[1].data, "default") != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid role \"%V\": \"default\" is the only "
-                           "role there is", &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
     if (ngx_egress_role_find(ecf, &value[1])) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "duplicate role \"%V\"", &value[1]);
@@ -140,9 +133,9 @@ ngx_egress_role_init(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     ngx_uint_t           i, n;
     ngx_egress_role_t  **roles;
 
-    ngx_str_set(&name, "default");
-
     n = ecf->roles.nelts;
+
+    ngx_str_set(&name, "default");
 
     if (ngx_egress_role_find(ecf, &name) == NULL
         && ngx_egress_role_create(cf, ecf, &name) == NULL)
@@ -150,7 +143,21 @@ ngx_egress_role_init(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
         return NGX_ERROR;
     }
 
-    ecf->role = ngx_egress_role_find(ecf, &name);
+    if (ecf->unidentified_role.len) {
+        name = ecf->unidentified_role;
+    }
+
+    if (ecf->unidentified_role.len || ecf->sandboxes.len == 0) {
+
+        ecf->unidentified = ngx_egress_role_find(ecf, &name);
+
+        if (ecf->unidentified == NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "unknown role \"%V\" in \"unidentified\"",
+                               &name);
+            return NGX_ERROR;
+        }
+    }
 
     roles = ecf->roles.elts;
 

@@ -107,6 +107,12 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         reason = ngx_http_egress_classify(r, ctx);
     }
 
+    /* without an identity, on a listener that can't ask for one */
+
+    if (reason == NGX_EGRESS_ALLOWED && ctx->role == NULL) {
+        reason = NGX_EGRESS_SANDBOX_UNKNOWN;
+    }
+
     if (reason == NGX_EGRESS_ALLOWED
         && !ngx_egress_role_uses(ctx->role, ctx->req.bound->binding))
     {
@@ -536,7 +542,7 @@ ngx_http_egress_create_ctx(ngx_http_request_t *r)
 
     ctx->request = r->main;
     ctx->conf = emcf->egress;
-    ctx->role = emcf->egress->role;
+    ctx->role = emcf->egress->unidentified;
 
     ngx_egress_audit_id(ctx->id);
 

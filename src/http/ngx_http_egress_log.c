@@ -35,7 +35,10 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     rec->id.data = ctx->id;
     rec->id.len = NGX_EGRESS_ID_LEN;
 
-    rec->role = ctx->role->name;
+    if (ctx->role) {
+        rec->role = ctx->role->name;
+    }
+
     rec->via = ngx_egress_vias[ctx->via];
     rec->client = c->addr_text;
     rec->host = ctx->host;
@@ -43,6 +46,7 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     if (ctx->record) {
         rec->sni = ctx->record->name->sn.str;
+        rec->sandbox = ctx->record->sandbox;
     }
 
     rec->method = r->method_name;

@@ -30,6 +30,9 @@ ngx_str_t  ngx_http_egress_credentials[] = {
 
 static ngx_http_variable_t  ngx_http_egress_vars[] = {
 
+    { ngx_string("egress_sandbox"), NULL, ngx_http_egress_variable,
+      offsetof(ngx_egress_audit_t, sandbox), NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
     { ngx_string("egress_role"), NULL, ngx_http_egress_variable,
       offsetof(ngx_egress_audit_t, role), NGX_HTTP_VAR_NOCACHEABLE, 0 },
 

@@ -88,6 +88,7 @@ struct ngx_stream_egress_ctx_s {
     ngx_egress_host_t                host;      /* where it wants to go */
     ngx_egress_destination_t         dest;
     ngx_str_t                        sni;
+    ngx_str_t                        sandbox;
 
     ngx_resolver_ctx_t              *resolving;
     ngx_stream_egress_addr_t        *addrs;
@@ -125,6 +126,14 @@ ngx_int_t ngx_stream_egress_send(ngx_connection_t *c, u_char *data,
 /* The step that waits for a ClientHello, and decides by its name. */
 ngx_int_t ngx_stream_egress_hello(ngx_stream_egress_ctx_t *ctx, u_char *data,
     size_t len);
+
+/*
+ * Finds out who the client is; "identity" points to octets that the caller
+ * wipes.  Returns a reason, NGX_EGRESS_ALLOWED with ctx->role and
+ * ctx->sandbox set.
+ */
+ngx_uint_t ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
+    ngx_egress_identity_t *identity);
 
 /*
  * Judges the host that a client has asked for, before it is answered.
@@ -171,6 +180,12 @@ void ngx_stream_egress_cleanup(void *data);
 /* Tells the client, writes the record, and closes; returns NGX_DONE. */
 ngx_int_t ngx_stream_egress_refuse(ngx_stream_egress_ctx_t *ctx,
     ngx_uint_t reason);
+
+/*
+ * The same for a CONNECT without credentials, but the connection stays: the
+ * client may send another one.  Returns NGX_OK or NGX_ERROR.
+ */
+ngx_int_t ngx_stream_egress_challenge(ngx_stream_egress_ctx_t *ctx);
 
 
 /*

@@ -11,7 +11,7 @@
 
 
 static ngx_int_t ngx_stream_egress_connect_ok(ngx_stream_egress_ctx_t *ctx,
-    ngx_egress_connect_t *connect);
+    ngx_egress_connect_t *connect, size_t len);
 
 
 /* decoded credentials, wiped before the step returns */
@@ -30,41 +30,45 @@ ngx_stream_egress_connect(ngx_stream_egress_ctx_t *ctx, u_char *data,
     rc = ctx->conf->api->connect(data, len, ngx_stream_egress_credentials,
                                  &connect);
 
-    if (rc == NGX_AGAIN) {
+    switch (rc) {
+
+    case NGX_AGAIN:
         return NGX_AGAIN;
+
+    case NGX_OK:
+        rc = ngx_stream_egress_connect_ok(ctx, &connect, len);
+        break;
+
+    case NGX_DECLINED:
+
+        /* bindings and allowed hosts are HTTPS only */
+
+        rc = ngx_stream_egress_refuse(ctx, NGX_EGRESS_PLAIN_HTTP);
+        break;
+
+    default: /* NGX_ERROR */
+        rc = ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
     }
 
     if (connect.authorization) {
-
-        /* without sandboxes nobody asked for them: they go no further */
-
         head = ngx_min(len, NGX_EGRESS_CONNECT_LEN);
 
         ngx_explicit_memzero(data, head);
         ngx_explicit_memzero(ngx_stream_egress_credentials, head);
     }
 
-    if (rc == NGX_DECLINED) {
-
-        /* bindings and allowed hosts are HTTPS only */
-
-        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_PLAIN_HTTP);
-    }
-
-    if (rc == NGX_ERROR) {
-        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
-    }
-
-    return ngx_stream_egress_connect_ok(ctx, &connect);
+    return rc;
 }
 
 
 static ngx_int_t
 ngx_stream_egress_connect_ok(ngx_stream_egress_ctx_t *ctx,
-    ngx_egress_connect_t *connect)
+    ngx_egress_connect_t *connect, size_t len)
 {
-    ngx_int_t          rc;
-    ngx_connection_t  *c;
+    ngx_int_t               rc;
+    ngx_uint_t              reason;
+    ngx_connection_t       *c;
+    ngx_egress_identity_t   identity;
 
     static ngx_str_t  established =
                       ngx_string("HTTP/1.1 200 Connection established" CRLF
@@ -73,6 +77,30 @@ ngx_stream_egress_connect_ok(ngx_stream_egress_ctx_t *ctx,
     c = ctx->session->connection;
 
     ctx->host = connect->host;
+
+    identity.user = connect->user;
+    identity.token = connect->token;
+    identity.given = connect->authorization;
+
+    reason = ngx_stream_egress_identify(ctx, &identity);
+
+    if (reason == NGX_EGRESS_PROXY_AUTH_REQUIRED && connect->len == len) {
+
+        /*
+         * git and others ask once more on this connection.  What was sent
+         * behind the head was for a tunnel: that client is cut off.
+         */
+
+        if (ngx_stream_egress_consume(c, len) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        return ngx_stream_egress_challenge(ctx);
+    }
+
+    if (reason != NGX_EGRESS_ALLOWED) {
+        return ngx_stream_egress_refuse(ctx, reason);
+    }
 
     rc = ngx_stream_egress_judge(ctx);
 

@@ -61,7 +61,6 @@ ngx_stream_egress_preread_handler(ngx_stream_session_t *s)
 
     ctx->session = s;
     ctx->conf = emcf->egress;
-    ctx->role = emcf->egress->role;
     ctx->step = ngx_stream_egress_start;
 
     ctx->conf->api->audit_id(ctx->id);
@@ -310,6 +309,35 @@ ngx_stream_egress_start(ngx_stream_egress_ctx_t *ctx, u_char *data, size_t len)
 }
 
 
+ngx_uint_t
+ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
+    ngx_egress_identity_t *identity)
+{
+    ngx_uint_t         reason;
+    ngx_connection_t  *c;
+
+    c = ctx->session->connection;
+
+    ngx_str_null(&ctx->sandbox);
+
+    reason = ctx->conf->api->identify(ctx->conf, identity, c->sockaddr,
+                                      &ctx->role, c->log);
+
+    if (reason != NGX_EGRESS_ALLOWED || ctx->role == ctx->conf->unidentified) {
+        return reason;
+    }
+
+    ctx->sandbox.data = ngx_pstrdup(c->pool, &identity->user);
+    if (ctx->sandbox.data == NULL) {
+        return NGX_EGRESS_SANDBOX_UNKNOWN;
+    }
+
+    ctx->sandbox.len = identity->user.len;
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
 ngx_int_t
 ngx_stream_egress_judge(ngx_stream_egress_ctx_t *ctx)
 {
@@ -445,7 +473,22 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
     ngx_egress_client_hello_t *hello)
 {
     ngx_int_t                  rc;
+    ngx_uint_t                 reason;
+    ngx_egress_identity_t      identity;
     ngx_egress_destination_t   dest;
+
+    if (ctx->via == NGX_EGRESS_VIA_TLS) {
+
+        /* there is no place for credentials in front of a handshake */
+
+        ngx_memzero(&identity, sizeof(ngx_egress_identity_t));
+
+        reason = ngx_stream_egress_identify(ctx, &identity);
+
+        if (reason != NGX_EGRESS_ALLOWED) {
+            return ngx_stream_egress_refuse(ctx, reason);
+        }
+    }
 
     if (!hello->sni) {
 
@@ -551,6 +594,7 @@ ngx_stream_egress_hand_over(ngx_stream_egress_ctx_t *ctx)
     record->name = ctx->dest.name;
     record->port = ctx->host.port;
     record->role = ctx->role;
+    record->sandbox = ctx->sandbox;
 
     ctx->handover = 1;
     ctx->decided = 1;

@@ -25,9 +25,13 @@ ngx_stream_egress_record(ngx_stream_egress_ctx_t *ctx, ngx_egress_audit_t *rec)
 
     rec->id.data = ctx->id;
     rec->id.len = NGX_EGRESS_ID_LEN;
-    rec->role = ctx->role->name;
+    rec->sandbox = ctx->sandbox;
     rec->client = ctx->session->connection->addr_text;
     rec->sni = ctx->sni;
+
+    if (ctx->role) {
+        rec->role = ctx->role->name;
+    }
 
     if (ctx->via) {
         rec->via = ctx->conf->api->vias[ctx->via];

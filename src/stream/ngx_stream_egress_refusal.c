@@ -56,6 +56,41 @@ ngx_stream_egress_refuse(ngx_stream_egress_ctx_t *ctx, ngx_uint_t reason)
 }
 
 
+ngx_int_t
+ngx_stream_egress_challenge(ngx_stream_egress_ctx_t *ctx)
+{
+    u_char               *p, answer[NGX_STREAM_EGRESS_ANSWER];
+    ngx_egress_reason_t  *reason;
+
+    ctx->reason = NGX_EGRESS_PROXY_AUTH_REQUIRED;
+    ctx->status = 407;
+    ctx->denied = 1;
+
+    ngx_stream_egress_log_connection(ctx);
+
+    reason = &ctx->conf->api->reasons[ctx->reason];
+
+    ctx->denied = 0;
+    ctx->status = 0;
+    ctx->reason = NGX_EGRESS_ALLOWED;
+
+    /* git needs a scheme to try, no body, and the same connection */
+
+    p = ngx_slprintf(answer, answer + sizeof(answer),
+                     "HTTP/1.1 407 Proxy Authentication Required" CRLF
+                     "Proxy-Authenticate: Basic realm=\"%V\"" CRLF
+                     "Proxy-Status: %V; error=%V; details=\"%V: %V\"" CRLF
+                     "Content-Length: 0" CRLF
+                     "Connection: keep-alive" CRLF
+                     "Proxy-Connection: keep-alive" CRLF CRLF,
+                     &ctx->conf->name, &ctx->conf->name, &reason->error,
+                     &reason->code, &reason->detail);
+
+    return ngx_stream_egress_send(ctx->session->connection, answer,
+                                  p - answer);
+}
+
+
 /* clients show the status line of an answer to CONNECT, and no 5xx as well */
 
 static ngx_uint_t
@@ -128,7 +163,18 @@ ngx_stream_egress_tell_http(ngx_stream_egress_ctx_t *ctx)
     u_char               *p, *last, body[NGX_STREAM_EGRESS_ANSWER / 2];
     u_char                answer[NGX_STREAM_EGRESS_ANSWER];
     ngx_str_t             text;
+    const char           *challenge[2];
     ngx_egress_reason_t  *reason;
+
+    static ngx_str_t  none = ngx_null_string;
+
+    challenge[0] = "";
+    challenge[1] = "";
+
+    if (ctx->reason == NGX_EGRESS_PROXY_AUTH_REQUIRED) {
+        challenge[0] = "Proxy-Authenticate: Basic realm=\"";
+        challenge[1] = "\"" CRLF;
+    }
 
     reason = &ctx->conf->api->reasons[ctx->reason];
 
@@ -147,12 +193,14 @@ ngx_stream_egress_tell_http(ngx_stream_egress_ctx_t *ctx)
 
     p = ngx_slprintf(answer, last,
                      "HTTP/1.1 %ui Blocked by gateway: %V" CRLF
+                     "%s%V%s"
                      "Proxy-Status: %V; error=%V; details=\"%V: %V\"" CRLF
                      "Content-Type: application/problem+json" CRLF
                      "Content-Length: %uz" CRLF
                      "Connection: close" CRLF CRLF
                      "%V",
-                     ctx->status, &reason->detail,
+                     ctx->status, &reason->detail, challenge[0],
+                     challenge[0][0] ? &ctx->conf->name : &none, challenge[1],
                      &ctx->conf->name, &reason->error,
                      &reason->code, &reason->detail, text.len, &text);
 

@@ -10,6 +10,8 @@
 #include <ngx_stream_egress.h>
 
 
+static ngx_int_t ngx_stream_egress_socks5_password(
+    ngx_stream_egress_ctx_t *ctx, u_char *data, size_t len);
 static ngx_int_t ngx_stream_egress_socks5_request(ngx_stream_egress_ctx_t *ctx,
     u_char *data, size_t len);
 
@@ -20,10 +22,12 @@ ngx_int_t
 ngx_stream_egress_socks5(ngx_stream_egress_ctx_t *ctx, u_char *data,
     size_t len)
 {
-    u_char                answer[2];
-    ngx_int_t             rc;
-    ngx_connection_t     *c;
-    ngx_egress_socks5_t   socks;
+    u_char                  answer[2];
+    ngx_int_t               rc;
+    ngx_uint_t              reason;
+    ngx_connection_t       *c;
+    ngx_egress_socks5_t     socks;
+    ngx_egress_identity_t   identity;
 
     c = ctx->session->connection;
 
@@ -38,12 +42,29 @@ ngx_stream_egress_socks5(ngx_stream_egress_ctx_t *ctx, u_char *data,
         return ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
     }
 
-    if (!socks.none) {
-        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
-    }
-
     answer[0] = NGX_EGRESS_SOCKS5_VERSION;
-    answer[1] = NGX_EGRESS_SOCKS5_NONE;
+
+    if (socks.password && ctx->conf->sandboxes.len) {
+        answer[1] = NGX_EGRESS_SOCKS5_PASSWORD;
+        ctx->step = ngx_stream_egress_socks5_password;
+
+    } else {
+
+        if (!socks.none) {
+            return ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
+        }
+
+        ngx_memzero(&identity, sizeof(ngx_egress_identity_t));
+
+        reason = ngx_stream_egress_identify(ctx, &identity);
+
+        if (reason != NGX_EGRESS_ALLOWED) {
+            return ngx_stream_egress_refuse(ctx, reason);
+        }
+
+        answer[1] = NGX_EGRESS_SOCKS5_NONE;
+        ctx->step = ngx_stream_egress_socks5_request;
+    }
 
     if (ngx_stream_egress_consume(c, socks.len) != NGX_OK
         || ngx_stream_egress_send(c, answer, 2) != NGX_OK)
@@ -52,6 +73,64 @@ ngx_stream_egress_socks5(ngx_stream_egress_ctx_t *ctx, u_char *data,
     }
 
     ctx->tell = NGX_STREAM_EGRESS_REPLY;
+
+    return NGX_OK;
+}
+
+
+/* RFC 1929 */
+
+static ngx_int_t
+ngx_stream_egress_socks5_password(ngx_stream_egress_ctx_t *ctx, u_char *data,
+    size_t len)
+{
+    ngx_int_t               rc;
+    ngx_uint_t              reason;
+    ngx_connection_t       *c;
+    ngx_egress_socks5_t     socks;
+    ngx_egress_identity_t   identity;
+
+    static u_char  accepted[2] = { NGX_EGRESS_SOCKS5_AUTH_VERSION,
+                                   NGX_EGRESS_SOCKS5_SUCCEEDED };
+
+    c = ctx->session->connection;
+
+    rc = ctx->conf->api->socks5_password(data, len, &socks);
+
+    if (rc == NGX_AGAIN) {
+        return NGX_AGAIN;
+    }
+
+    if (rc == NGX_ERROR) {
+        ctx->tell = NGX_STREAM_EGRESS_SILENT;
+        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
+    }
+
+    identity.user = socks.user;
+    identity.token = socks.token;
+    identity.given = 1;
+
+    reason = ngx_stream_egress_identify(ctx, &identity);
+
+    ngx_explicit_memzero(data, socks.len);
+
+    if (reason != NGX_EGRESS_ALLOWED) {
+        ctx->tell = NGX_STREAM_EGRESS_PASSWORD;
+        return ngx_stream_egress_refuse(ctx, reason);
+    }
+
+    /* takes the octets once more, into the place that was wiped */
+
+    rc = ngx_stream_egress_consume(c, socks.len);
+
+    ngx_explicit_memzero(data, socks.len);
+
+    if (rc != NGX_OK
+        || ngx_stream_egress_send(c, accepted, sizeof(accepted)) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     ctx->step = ngx_stream_egress_socks5_request;
 
     return NGX_OK;

@@ -18,6 +18,9 @@ static ngx_int_t ngx_stream_egress_audit_variable(ngx_stream_session_t *s,
 
 static ngx_stream_variable_t  ngx_stream_egress_vars[] = {
 
+    { ngx_string("egress_sandbox"), NULL, ngx_stream_egress_variable,
+      offsetof(ngx_egress_audit_t, sandbox), NGX_STREAM_VAR_NOCACHEABLE, 0 },
+
     { ngx_string("egress_role"), NULL, ngx_stream_egress_variable,
       offsetof(ngx_egress_audit_t, role), NGX_STREAM_VAR_NOCACHEABLE, 0 },
 
