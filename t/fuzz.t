@@ -13,7 +13,12 @@ my $nginx = $ENV{EGRESS_NGINX_SRC} || 'build/nginx';
 my $clang = $ENV{CLANG} || 'clang';
 my $runs = $ENV{EGRESS_FUZZ_RUNS} || 20000;
 
-my @targets = qw(host target authorization git);
+my @targets = qw(host target authorization git
+                 client_hello connect socks5 address);
+
+# octets of an input; that of a hello with post-quantum keys is longer
+
+my %longest = (client_hello => 4096);
 
 my $dir = File::Temp->newdir();
 
@@ -49,10 +54,11 @@ for my $target (@targets) {
 
     my @seeds = glob "$T/fuzz/seeds/$target/*";
     my $all = $runs + @seeds;
+    my $longest = $longest{$target} || 2048;
 
     mkdir "$dir/$target" or die "$dir/$target: $!";
 
-    my $log = qx("$build/fuzz_$target" -runs=$all -seed=1 -max_len=2048 \\
+    my $log = qx("$build/fuzz_$target" -runs=$all -seed=1 -max_len=$longest \\
                  -timeout=20 -artifact_prefix="$build/$target-" \\
                  "$dir/$target" "$T/fuzz/seeds/$target" 2>&1);
     my $status = $?;

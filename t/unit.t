@@ -10,7 +10,8 @@ my $T = $FindBin::Bin;
 my $build = ($ENV{EGRESS_BUILD} || 'build') . '/unit';
 my $nginx = $ENV{EGRESS_NGINX_SRC} || 'build/nginx';
 
-my @kinds = qw(hosts targets overrides authorization git lfs);
+my @kinds = qw(hosts targets overrides authorization git lfs
+               clienthello connect socks5 addresses);
 
 plan tests => 1 + @kinds;
 

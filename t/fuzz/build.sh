@@ -14,12 +14,14 @@ top=$(dirname "$0")/../..
 
 mkdir -p "$out"
 
-for name in host target authorization git; do
+for name in host target authorization git client_hello connect socks5 \
+    address
+do
     ${CLANG:-clang} -Wall -Wextra -Wno-unused-parameter -Werror -O1 -g \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
         -I "$src/src/core" -I "$src/src/event" -I "$src/src/event/modules" \
         -I "$src/src/event/quic" -I "$src/src/os/unix" -I "$src/objs" \
-    -I "$top/src/inspect" \
+        -I "$top/src/inspect" \
         -o "$out/fuzz_$name" "$top/t/fuzz/fuzz_$name.c" \
         "$top"/src/inspect/*.c -lcrypto
 done

@@ -8,6 +8,7 @@ the layout of an input change.
 """
 
 import base64
+import ipaddress
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ VECTORS = os.path.join(HERE, '..', 'data', 'vectors')
 
 MOST = 120          # seeds of one target
 LONGEST = 1024      # octets of one seed
+LONGER = {'client_hello': 4096}
 
 
 def lines(name):
@@ -68,11 +70,52 @@ def git(vector):
     return segments + b'\n'.join(part for part in parts if part is not None)
 
 
+def client_hello(vector):
+    data = bytes.fromhex(vector['in_hex'])
+
+    # where it is cut off, and the length of other records
+
+    cut = int(vector['id'][-3:]) * 7 % 256
+
+    return bytes([cut, cut ^ 0x55]) + data
+
+
+def connect(vector):
+    cut = int(vector['id'][-3:]) * 7 % 256
+
+    return bytes([cut]) + octets(vector, 'in')
+
+
+def socks5(vector):
+    said = ''.join(step.get('client', '') for step in vector['dialogue'])
+
+    return (b'1' if vector['users'] else b'0') + bytes.fromhex(said)
+
+
+def address(vector):
+    allowed = vector.get('allow_private', ['192.0.2.0/24'])
+    own = vector.get('own', ['192.0.2.1'])
+    seed = b''
+
+    for text in vector['addr'], allowed[0], own[0]:
+        net = ipaddress.ip_network(text, strict=False)
+        packed = net.network_address.packed
+
+        seed += (b'%d' % net.version + bytes([net.prefixlen])
+                 + packed.ljust(16, b'\0'))
+
+    return seed
+
+
 TARGETS = {
     'host': (host, ['hosts']),
     'target': (target, ['targets']),
     'authorization': (authorization, ['authorization']),
     'git': (git, ['git', 'lfs']),
+    'client_hello': (client_hello, ['clienthello']),
+    'connect': (connect, ['connect']),
+    'socks5': (socks5, ['socks5']),
+    'address': (address, ['addresses']),
 }
 
 
@@ -83,12 +126,13 @@ def main():
         os.makedirs(folder)
 
         seeds = {}
+        longest = LONGER.get(name, LONGEST)
 
         for file in files:
             for vector in lines(file):
                 seed = make(vector)
 
-                if seed and len(seed) <= LONGEST:
+                if seed and len(seed) <= longest:
                     seeds.setdefault(seed, vector['id'])
 
         # evenly over the file, so that each kind of vector has its share

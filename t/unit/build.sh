@@ -19,6 +19,6 @@ ${CC:-gcc} -Wall -Wextra -Wno-unused-parameter -Werror -O1 -g \
     -I "$src/src/core" -I "$src/src/event" -I "$src/src/event/modules" \
     -I "$src/src/event/quic" -I "$src/src/os/unix" -I "$src/objs" \
     -I "$top/src/inspect" \
-    -o "$out/vectors" "$top/t/unit/vectors.c" "$top/t/unit/json.c" \
+    -o "$out/vectors" "$top"/t/unit/*.c \
     "$top"/src/inspect/*.c \
     -lyajl -lssl -lcrypto

@@ -141,6 +141,37 @@ ngx_vectors_base64(const char *text, ngx_str_t *str)
 }
 
 
+/* the octets of a member in hexadecimal; NGX_DECLINED if absent */
+
+ngx_int_t
+ngx_vectors_hex(yajl_val obj, const char *name, ngx_str_t *str)
+{
+    char          *text;
+    unsigned int   c;
+
+    ngx_str_null(str);
+
+    text = ngx_vectors_string(obj, name);
+
+    if (text == NULL) {
+        return NGX_DECLINED;
+    }
+
+    if (strlen(text) % 2 || text[strspn(text, "0123456789abcdef")]) {
+        ngx_vectors_die("a vector has bad hexadecimal");
+    }
+
+    str->data = ngx_vectors_alloc(strlen(text) / 2);
+
+    for ( /* void */ ; *text; text += 2) {
+        (void) sscanf(text, "%2x", &c);
+        str->data[str->len++] = (u_char) c;
+    }
+
+    return NGX_OK;
+}
+
+
 /*
  * The strings of yajl_tree end at the first zero byte: "\u0000" in a line
  * becomes "\u0100", which the vectors do not have otherwise.

@@ -22,6 +22,9 @@ char *ngx_vectors_string(yajl_val obj, const char *name);
 /* The octets of a member or of its "_b64" twin; NGX_DECLINED if absent. */
 ngx_int_t ngx_vectors_bytes(yajl_val obj, const char *name, ngx_str_t *str);
 
+/* The same of a member in hexadecimal, which has no twin. */
+ngx_int_t ngx_vectors_hex(yajl_val obj, const char *name, ngx_str_t *str);
+
 /* Makes zero characters of a line last until ngx_vectors_bytes(). */
 void ngx_vectors_zero(char *text);
 

@@ -16,18 +16,7 @@
 #include "ngx_egress_target.h"
 #include "ngx_egress_authorization.h"
 #include "ngx_egress_git.h"
-#include "json.h"
-
-
-#define NGX_VECTORS_TEXT  512
-
-
-typedef struct {
-    yajl_val  line;
-    u_char    got[NGX_VECTORS_TEXT];
-    u_char    want[NGX_VECTORS_TEXT];
-    char     *skip;
-} ngx_vectors_t;
+#include "vectors.h"
 
 
 typedef ngx_int_t (*ngx_vectors_pt)(ngx_vectors_t *v);
@@ -54,11 +43,7 @@ static ngx_int_t ngx_vectors_git(ngx_vectors_t *v);
 static ngx_uint_t ngx_vectors_is_git(ngx_str_t *path);
 static ngx_int_t ngx_vectors_repo(ngx_vectors_t *v, const char *name,
     ngx_str_t *got);
-
-static ngx_uint_t ngx_vectors_eq(ngx_str_t *a, ngx_str_t *b);
 static ngx_uint_t ngx_vectors_ends(ngx_str_t *str, const char *text);
-static void ngx_vectors_show(u_char *dst, char *name, ngx_str_t *str);
-static void ngx_vectors_text(u_char *dst, const char *text);
 
 
 static ngx_vectors_kind_t  ngx_vectors_kinds[] = {
@@ -68,6 +53,10 @@ static ngx_vectors_kind_t  ngx_vectors_kinds[] = {
     { "authorization", ngx_vectors_authorization },
     { "git", ngx_vectors_git },
     { "lfs", ngx_vectors_git },
+    { "clienthello", ngx_vectors_client_hello },
+    { "connect", ngx_vectors_connect },
+    { "socks5", ngx_vectors_socks5 },
+    { "addresses", ngx_vectors_address },
     { NULL, NULL }
 };
 
@@ -642,7 +631,7 @@ ngx_vectors_repo(ngx_vectors_t *v, const char *name, ngx_str_t *got)
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_vectors_eq(ngx_str_t *a, ngx_str_t *b)
 {
     if (a->len != b->len) {
@@ -665,9 +654,7 @@ ngx_vectors_ends(ngx_str_t *str, const char *text)
 }
 
 
-/* bytes in a TAP line: printable, and no "#", which starts a directive */
-
-static void
+void
 ngx_vectors_show(u_char *dst, char *name, ngx_str_t *str)
 {
     u_char   c, *last;
@@ -693,7 +680,7 @@ ngx_vectors_show(u_char *dst, char *name, ngx_str_t *str)
 }
 
 
-static void
+void
 ngx_vectors_text(u_char *dst, const char *text)
 {
     (void) snprintf((char *) dst, NGX_VECTORS_TEXT, "%s", text);
