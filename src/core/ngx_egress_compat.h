@@ -126,10 +126,7 @@ ngx_egress_stream_listen_next(ngx_egress_stream_listen_t *listen)
 
         if (ls[listen->i].ctx == listen->cscf->ctx) {
             listen->type = ls[listen->i].type;
-            listen->ssl = 0;
-#if (NGX_STREAM_SSL)
             listen->ssl = ls[listen->i].ssl;
-#endif
             listen->shared = 0;
             listen->i++;
             return 1;

@@ -44,9 +44,7 @@ static struct {
     { "proxy_bind", "off" },
     { "proxy_half_close", "on" },
     { "proxy_next_upstream", "on" },
-#if (NGX_STREAM_SSL)
     { "proxy_ssl", "off" },
-#endif
     { NULL, NULL }
 };
 
@@ -337,6 +335,13 @@ ngx_stream_egress_proxy(ngx_conf_t *cf, const char *name, const char *value)
         if (ngx_strcmp(cmd->name.data, name) == 0) {
             break;
         }
+    }
+
+    if (cmd->name.len == 0 && ngx_strcmp(name, "proxy_ssl") == 0) {
+
+        /* a stream block that was built without TLS */
+
+        return NGX_CONF_OK;
     }
 
     if (cmd->name.len == 0) {

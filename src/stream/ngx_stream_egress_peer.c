@@ -17,7 +17,7 @@ static ngx_int_t ngx_stream_egress_get_peer(ngx_peer_connection_t *pc,
 static void ngx_stream_egress_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
 
-#if (NGX_STREAM_SSL)
+#if (NGX_SSL)
 static ngx_int_t ngx_stream_egress_set_session(ngx_peer_connection_t *pc,
     void *data);
 static void ngx_stream_egress_save_session(ngx_peer_connection_t *pc,
@@ -62,7 +62,7 @@ ngx_stream_egress_init_peer(ngx_stream_session_t *s,
     u->peer.free = ngx_stream_egress_free_peer;
     u->peer.tries = ctx->naddrs;
 
-#if (NGX_STREAM_SSL)
+#if (NGX_SSL)
     u->peer.set_session = ngx_stream_egress_set_session;
     u->peer.save_session = ngx_stream_egress_save_session;
 #endif
@@ -114,7 +114,7 @@ ngx_stream_egress_free_peer(ngx_peer_connection_t *pc, void *data,
 }
 
 
-#if (NGX_STREAM_SSL)
+#if (NGX_SSL)
 
 static ngx_int_t
 ngx_stream_egress_set_session(ngx_peer_connection_t *pc, void *data)
