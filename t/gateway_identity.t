@@ -366,6 +366,9 @@ $s = $g->socket;
 $g->put($s, Stream::hello('api.test'));
 like($g->get($s, qr/^\x16/), qr/^\x16/, 'unidentified: bare TLS');
 
+close $s;
+
+
 is_deeply([$g->stop], [], 'nothing in the logs that should not be there');
 
 done_testing();

@@ -2,7 +2,8 @@
 """Worker CPU time per request of the gateway, against a stock nginx.
 
 usage: run.py [--rounds N] [--secs S] [--conns C] [--bindings N]
-              [--only keep,audit,connect,bindings] [--modules DIR]
+              [--only keep,audit,connect,handover,pass,bindings]
+              [--modules DIR]
 
 EGRESS_MODULES names the folder of the modules (build/modules), NGINX the
 nginx to run.  Prints the figures, their targets and "met" or "not met"; the
@@ -73,6 +74,10 @@ http {
         listen 127.0.0.1:%(status)d;
         location / { stub_status; }
     }
+    server {
+        listen 127.0.0.1:%(clear)d;
+        root %(files)s;
+    }
 }
 """
 
@@ -126,6 +131,65 @@ http {
 }
 """
 
+# the same, reached through the gateway's own port
+HANDOVER = """
+egress {
+    ca %(certs)s/ca.pem %(certs)s/ca.key;
+    trusted_certificate %(certs)s/ca.pem;
+    audit_log off;
+%(bindings)s}
+http {
+    %(common)s
+    server {
+        listen unix:%(socket)s ssl;
+        egress_terminate gateway;
+        location / { egress_pass; }
+    }
+}
+stream {
+    server {
+        listen 127.0.0.1:%(port)d backlog=1024;
+        egress_gateway unix:%(socket)s;
+    }
+}
+"""
+
+# a tunnel to an address, against the stock stream proxy
+PASS = """
+egress {
+    ca %(certs)s/ca.pem %(certs)s/ca.key;
+    audit_log off;
+    role default {
+        allow_cidr 127.0.0.1:%(clear)d;
+        allow_private 127.0.0.1;
+    }
+}
+http {
+    %(common)s
+    server {
+        listen unix:%(socket)s ssl;
+        egress_terminate gateway;
+    }
+}
+stream {
+    server {
+        listen 127.0.0.1:%(port)d;
+        egress_gateway unix:%(socket)s;
+    }
+}
+"""
+
+STREAM_PROXY = """
+stream {
+    server {
+        listen 127.0.0.1:%(port)d;
+        proxy_pass 127.0.0.1:%(clear)d;
+    }
+}
+"""
+
+BULK = 64 << 20         # octets of one download
+
 
 class Broken(Exception):
     pass
@@ -174,6 +238,7 @@ class Bench:
         self.user = "nobody"
         self.modules = args.modules
         self.status_port = free_port()
+        self.clear_port = free_port()
 
         self.load = os.path.join(self.dir, "tlsload")
         command("cc", "-O2", "-o", self.load, os.path.join(HERE, "tlsload.c"),
@@ -266,9 +331,13 @@ class Bench:
 
     def start_upstream(self):
         self.upstream = Server(self, "upstream", self.load_core)
+        os.makedirs(self.path("files"), exist_ok=True)
+        with open(self.path("files", "bulk"), "wb") as f:
+            f.truncate(BULK)
         body = '{"data":"%s"}' % ("x" * 1013)
         self.upstream.start(UPSTREAM % {
             "port": self.upstream.port, "status": self.status_port,
+            "clear": self.clear_port, "files": self.path("files"),
             "certs": self.path("certs"), "body": body})
 
     def stock(self, name, log=False):
@@ -278,6 +347,62 @@ class Bench:
             "certs": self.path("certs"),
             "log": "access_log %s;" % s.path("access.log") if log else ""}
         return s
+
+    def stream(self, name, config):
+        """A server of the stream module, gateway or stock."""
+        s = Server(self, name, self.worker_core)
+        s.auth = "Bearer " + PLACEHOLDER % 0
+        s.modules = [STREAM]
+        if "egress" in config:
+            s.modules += [os.path.join(self.modules, m + ".so") for m in
+                          ("ngx_http_egress_module",
+                           "ngx_stream_egress_module")]
+        s.config = config % {
+            "common": COMMON, "port": s.port, "certs": self.path("certs"),
+            "clear": self.clear_port, "socket": s.path("terminator.sock"),
+            "bindings": self.bindings(1, False)}
+        return s
+
+    def tunnel(self, server, connect):
+        """One round of downloads: the worker's CPU time per MiB."""
+        server.start(server.config)
+        try:
+            cpu, took, n = server.cpu(), time.monotonic(), 0
+            while time.monotonic() - took < self.args.secs:
+                self.download(server, connect)
+                n += 1
+            took = time.monotonic() - took
+            mib = n * BULK / (1 << 20)
+            return {"us": (server.cpu() - cpu) / 1e3 / mib,
+                    "rate": mib / took}
+        finally:
+            server.stop()
+
+    def download(self, server, connect):
+        with socket.create_connection(("127.0.0.1", server.port), 10) as s:
+            if connect:
+                s.sendall(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n"
+                          % self.clear_port)
+                if not s.recv(4096).startswith(b"HTTP/1.1 200 "):
+                    raise Broken("%s: no tunnel\n%s" % (server.name,
+                                                        server.errors()))
+            s.sendall(b"GET /bulk HTTP/1.0\r\n\r\n")
+            buf, got = bytearray(1 << 20), 0
+            while True:
+                n = s.recv_into(buf)
+                if n == 0:
+                    break
+                got += n
+        if got < BULK:
+            raise Broken("%s: %d octets" % (server.name, got))
+
+    def compare_tunnels(self, stock, gateway):
+        rounds = {stock.name: [], gateway.name: []}
+        for n in range(self.args.rounds):
+            pair = [(stock, False), (gateway, True)]
+            for s, connect in pair if n % 2 == 0 else pair[::-1]:
+                rounds[s.name].append(self.tunnel(s, connect))
+        return rounds
 
     def gateway(self, name, count=1, audit=False):
         s = Server(self, name, self.worker_core)
@@ -508,7 +633,7 @@ def ratio_line(figure, rounds, target):
 
 
 def main():
-    names = ["keep", "audit", "connect", "bindings"]
+    names = ["keep", "audit", "connect", "handover", "pass", "bindings"]
     ap = argparse.ArgumentParser(description="See README.md.")
     ap.add_argument("--rounds", type=int, default=9)
     ap.add_argument("--secs", type=float, default=1.5)
@@ -550,6 +675,22 @@ def main():
     if "connect" in args.only:
         ratio_line("new TLS connection a request", b.compare(
             True, b.stock("stock-new"), b.gateway("gateway-new")), 1.05)
+
+    if "handover" in args.only:
+        ratio_line("new TLS connection, gateway", b.compare(
+            True, b.stock("stock-direct"),
+            b.stream("handover-new", HANDOVER)), 1.05)
+        ratio_line("keep-alive, handed over", b.compare(
+            False, b.gateway("direct"), b.stream("handover", HANDOVER)),
+            1.05)
+
+    if "pass" in args.only:
+        rounds = b.compare_tunnels(b.stream("stream-proxy", STREAM_PROXY),
+                                   b.stream("pass", PASS))
+        ratio_line("pass-through, CPU per MiB", rounds, 1.05)
+        base, value = (median(r, "rate") for r in rounds.values())
+        print("pass-through, MiB/s: stock %.0f, gateway %.0f (%.3f)"
+              % (base, value, value / base))
 
     if "bindings" in args.only:
         one = b.gateway("one")
