@@ -110,6 +110,33 @@ like($got, qr/^\Q$established\E\x16/, 'another bound port');
 like($got, qr/^\Q$established\E\x16/,
      'an address, and a bound name within: bare TLS to that name');
 
+# a second ClientHello, which the terminator asks for, must not change the name
+# (X-18): TLS 1.3, and no share of a key in the first one
+
+sub hello13 {
+    my ($name, $share) = @_;
+    my $shares = defined $share ? pack('n n/a*', 0x1d, $share) : '';
+    return Stream::hello($name, random => 'r' x 32,
+                         ext => pack('n n/a*', 43, pack('C/a*', "\3\4"))
+                                . pack('n n/a*', 51, pack('n/a*', $shares)));
+}
+
+my $retry = qr/^\x16\x03\x03..\x02.{5}\xcf\x21\xad\x74/s;
+
+for my $name ('api.test', 'other.test') {
+    $s = $g->socket;
+    $g->put($s, hello13('api.test'));
+    like($g->get($s, $retry), $retry, 'HelloRetryRequest');
+    $g->put($s, hello13($name, 'k' x 32));
+    $got = $g->get($s, qr/^.{50}|\Q$alert\E/s, 2);
+
+    if ($name eq 'api.test') {
+        like($got, $server_hello, 'the same name again: on with it');
+    } else {
+        is(unpack('H*', $got), unpack('H*', $alert), 'another name: an alert');
+    }
+}
+
 is(scalar(grep { $_->{event} eq 'connection' } $g->audit), 0,
    'no connection record of what was handed over');
 is($g->log('stream.log'), '', 'and no line of the stream log');
@@ -432,6 +459,69 @@ like($got, qr/^HTTP\/1\.1 403 .*method_refused/s, 'accept=tls,socks5');
 like($got, $server_hello, 'no role block: every binding is used');
 ($got) = ask(Stream::hello('evil.test'));
 is(unpack('H*', $got), unpack('H*', $alert), 'and no network');
+
+is_deeply([$g->stop], [], 'nothing in the logs that should not be there');
+
+
+# --- the address of the client, and HTTP/2 ------------------------------------
+
+$g = Stream->start(http2 => 'http2', role => 'use api;',
+                   listen => '127.0.0.1:' . ($up->{port} = Fixture::free_port())
+                             . ' proxy_protocol',
+                   stream => 'set_real_ip_from 127.0.0.1;');
+$g->{port} = $up->{port};
+
+my $header = "PROXY TCP4 192.0.2.33 192.0.2.44 1111 2222\r\n";
+
+for my $form (@forms) {
+
+    # nginx wants the header whole
+
+    $s = $g->socket;
+    $g->put($s, $header);
+    $g->put($s, connect_head('api.test:443') . Stream::hello('api.test'),
+            $form);
+    $got = $g->get($s, qr/\r\n\r\n\x16/);
+    like($got, qr/^\Q$established\E\x16/, "PROXY protocol, $form");
+}
+
+($got, $how, $s, $before) = ask($header . connect_head('evil.test:443'));
+is($g->record($before)->{client}, '192.0.2.33',
+   'the client in the record is the one that the header names');
+
+is_deeply([$g->stop], [], 'nothing in the logs that should not be there');
+
+$g = Stream->start(http2 => 'http2', role => 'use api;');
+
+my $ca = "$ENV{TEST_NGINX_FIXTURE_DIR}/ca.pem";
+my $auth = "Authorization: Bearer $ENV{TEST_NGINX_PLACEHOLDER}";
+
+delete @ENV{grep { /_proxy$/i } keys %ENV};
+
+for my $way ("-x http://127.0.0.1:$g->{port}",
+             "-x socks5h://127.0.0.1:$g->{port}",
+             "--connect-to api.test:443:127.0.0.1:$g->{port}")
+{
+    for my $version (1.1, 2) {
+        $got = `curl -q -sS --max-time 10 --cacert $ca $way --http$version -H '$auth' -w '%{http_version} %{num_connects} ' -o /dev/null https://api.test/one -o /dev/null https://api.test/two -D - 2>&1`;
+        is(() = $got =~ /^x-auth: bearer-secret\r$/mgi, 2,
+           "curl $way, HTTP/$version: two requests with the secret");
+        like($got, qr/\b$version 1 .*\b$version 0 /s, 'on one connection');
+    }
+}
+
+my @vias = map { $_->{via} } grep { $_->{event} eq 'decision' } $g->audit;
+is_deeply(\@vias, [('connect') x 4, ('socks5') x 4, ('tls') x 4],
+          'the records tell the way');
+
+# the request must be for the host and port that the connection was opened for
+
+for my $case (['other.test', 421], ['api.test:8443', 421],
+              ['API.Test.:443', 200])
+{
+    $got = `curl -q -sS --max-time 10 --cacert $ca -x http://127.0.0.1:$g->{port} -H 'Host: $case->[0]' -w '%{http_code}' -o /dev/null https://api.test/ 2>&1`;
+    is($got, $case->[1], "Host: $case->[0] in a tunnel to api.test:443");
+}
 
 is_deeply([$g->stop], [], 'nothing in the logs that should not be there');
 
