@@ -11,7 +11,7 @@ PACKAGES = nginx nginx-dev libnginx-mod-stream libyajl-dev libssl-dev \
 	libpcre2-dev zlib1g-dev gcc libc6-dev make clang libclang-rt-dev \
 	cppcheck perl libtest-base-perl libtest-longstring-perl \
 	libtext-diff-perl openssl ca-certificates curl git python3 \
-	fcgiwrap procps iproute2
+	fcgiwrap procps iproute2 nftables
 
 HTTP_SO = $(BUILD)/modules/ngx_http_egress_module.so
 STREAM_SO = $(BUILD)/modules/ngx_stream_egress_module.so
@@ -125,7 +125,8 @@ static:
 	    echo "make static NGINX_SRC=DIR: no nginx source tree" >&2; exit 1; }
 	cd $(NGINX_SRC) && auto/configure --with-debug --with-http_ssl_module \
 	    --with-http_v2_module --with-http_auth_request_module \
-	    --with-stream --with-stream_ssl_module --add-module=$(ROOT) \
+	    --with-stream --with-stream_ssl_module \
+	    --with-stream_ssl_preread_module --add-module=$(ROOT) \
 	    $(CONFIGURE) > configure.log \
 	    || { tail -n 20 configure.log; exit 1; }
 	$(MAKE) -s -C $(NGINX_SRC)

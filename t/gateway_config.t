@@ -114,16 +114,26 @@ for my $case (['proxy_pass 127.0.0.1:1;', '"proxy_pass" directive is duplicate']
           "\"$name\" beside \"egress_gateway\", which sets it");
 }
 
-for my $order (0, 1) {
-    check('ssl_preread on, ' . ($order ? 'before' : 'behind'),
-          sub { $order ? s/(egress_gateway )/ssl_preread on; $1/
-                       : s/(egress_gateway [^;]+;)/$1 ssl_preread on;/ },
-          'beside "ssl_preread on"');
+SKIP: {
+    local $_ = $base->conf(stream => 'ssl_preread off;');
+    Fixture::write_file("$dir/nginx.conf", $_);
+
+    skip 'no ssl_preread in this build', 4
+        if `$binary -t -p $dir -e $dir/logs/error.log -c $dir/nginx.conf 2>&1`
+           =~ /unknown directive "ssl_preread"/;
+
+    for my $order (0, 1) {
+        check('ssl_preread on, ' . ($order ? 'before' : 'behind'),
+              sub { $order ? s/(egress_gateway )/ssl_preread on; $1/
+                           : s/(egress_gateway [^;]+;)/$1 ssl_preread on;/ },
+              'beside "ssl_preread on"');
+    }
+
+    check('ssl_preread on in the stream block',
+          sub { s/(stream \{)/$1 ssl_preread on;/ }, 'beside "ssl_preread on"');
+    check('ssl_preread off', undef, undef, stream => 'ssl_preread off;');
 }
 
-check('ssl_preread on in the stream block',
-      sub { s/(stream \{)/$1 ssl_preread on;/ }, 'beside "ssl_preread on"');
-check('ssl_preread off', undef, undef, stream => 'ssl_preread off;');
 check('timeouts and rates of the operator', undef, undef,
       stream => 'proxy_timeout 5m; proxy_connect_timeout 3s; proxy_upload_rate 1m; proxy_buffer_size 32k;');
 

@@ -26,7 +26,7 @@ my $dns = Dns->start({});
 my $hosts = Hosts->start(0, map({ "127.0.0.$_" } 1 .. 4, 6 .. 9), '::1')
     or die 'no port that is free at all addresses';
 my $p = $hosts->{port};
-my $six = $hosts->{last}{'::1'} // '' ne '';
+my $six = exists $hosts->{last}{'::1'};
 
 my $alert = "\x15\x03\x03\x00\x02\x02\x31";
 my $established = "HTTP/1.1 200 Connection established\r\n\r\n";
@@ -97,11 +97,15 @@ sub asked {
     return join ' ', @queries;
 }
 
-# what a client gets that sends so much, once it is through
+# what a client gets that sends so much, once it is through; "$got" is what
+# it has got already
 
 sub through {
-    my ($s, $sent) = @_;
-    my ($got) = $g->get($s, qr/at \S+\n|\Q$alert\E|^\x16\x03\x03/);
+    my ($s, $sent, $got) = @_;
+    my $pattern = qr/at \S+\n|\Q$alert\E|^\x16\x03\x03/;
+
+    $got //= '';
+    $got .= $g->get($s, $pattern) if $got !~ $pattern;
 
     return 'server hello' if $got =~ /^\x16\x03\x03/;
     return 'alert' if $got eq $alert;
@@ -152,6 +156,8 @@ sub tunnel {
     } else {
         return "odd: $got" if $got ne $established;
 
+        $got = '';
+
         if ($opt{leave}) {
             push @tunnels, $s if $opt{leave} eq 'open';
             return 'open';
@@ -160,7 +166,7 @@ sub tunnel {
         $g->put($s, $data, $opt{form});
     }
 
-    return through(Early->new($s, $got), $data);
+    return through($s, $data, $got);
 }
 
 sub socks {
@@ -182,7 +188,7 @@ sub socks {
 
     $g->put($s, $data, $opt{form}) unless $opt{at_once};
 
-    return through(Early->new($s, $got), $data);
+    return through($s, $data, $got);
 }
 
 sub bare {
@@ -1332,7 +1338,7 @@ sub DESTROY { $_[0]->stop }
 
 package Relay;
 
-our @ISA = ('Hosts');
+use parent -norequire, 'Hosts';
 
 sub start {
     my ($class, $to, $first) = @_;
@@ -1397,14 +1403,3 @@ sub relay {
 }
 
 sub count { return split /\n/, Fixture::read_file($_[0]{file}) }
-
-
-# A socket of which something has been read already.
-
-package Early;
-
-sub new {
-    my ($class, $s, $got) = @_;
-
-    return $got eq '' ? $s : bless { s => $s, got => $got }, $class;
-}

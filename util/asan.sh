@@ -106,6 +106,8 @@ configure=auto/configure
 
 $configure --with-debug --with-http_ssl_module --with-http_v2_module \
     --with-http_auth_request_module --with-stream --with-stream_ssl_module \
+    --with-stream_ssl_preread_module --with-stream_realip_module \
+    --with-select_module --with-poll_module \
     --add-module="$root" --with-ld-opt="$san" \
     --with-cc-opt="-g -O1 -fno-omit-frame-pointer $san $no -Wno-error \
     -fno-sanitize-recover=undefined -DNGX_DEBUG_PALLOC=1" > configure.log \
