@@ -508,9 +508,11 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
         ctx->conf->api->destination(ctx->role, &hello->host, &dest);
 
         if (dest.kind == NGX_EGRESS_DEST_REFUSED
-            && ctx->dest.kind == NGX_EGRESS_DEST_ADDRESS)
+            && ctx->host.family != AF_UNSPEC)
         {
-            return ngx_stream_egress_go(ctx, hello);
+            return (ctx->dest.kind == NGX_EGRESS_DEST_ADDRESS)
+                   ? ngx_stream_egress_go(ctx, hello)
+                   : ngx_stream_egress_unnamed(ctx);
         }
 
         ctx->host = hello->host;

@@ -32,6 +32,14 @@ ngx_stream_egress_refuse(ngx_stream_egress_ctx_t *ctx, ngx_uint_t reason)
 
     c = ctx->session->connection;
 
+    if (ctx->resolving) {
+
+        /* an answer that comes later finds nobody */
+
+        ngx_resolve_name_done(ctx->resolving);
+        ctx->resolving = NULL;
+    }
+
     ctx->reason = reason;
     ctx->decided = 1;
     ctx->denied = 1;
