@@ -22,6 +22,7 @@
 #include <ngx_egress_connect.h>
 #include <ngx_egress_socks5.h>
 #include <ngx_egress_address.h>
+#include <ngx_egress_redact.h>
 
 
 /* tells configurations and records of ours, and of this layout, from others */
@@ -93,7 +94,11 @@ enum {
     NGX_EGRESS_BINDING_REFUSED,
     NGX_EGRESS_SANDBOX_UNKNOWN,
     NGX_EGRESS_SANDBOX_EXPIRED,
+    NGX_EGRESS_UPGRADE_REFUSED,
     NGX_EGRESS_CREDENTIAL_MISSING,
+    NGX_EGRESS_CREDENTIAL_EXPIRED,
+    NGX_EGRESS_FOREIGN_CREDENTIAL,
+    NGX_EGRESS_AUTH_LOOP,
     NGX_EGRESS_HOST_MISMATCH,
     NGX_EGRESS_MALFORMED_REQUEST,
     NGX_EGRESS_BODY_TOO_LARGE,
@@ -114,7 +119,8 @@ enum {
     NGX_EGRESS_TLS_ALERT_RECEIVED,
     NGX_EGRESS_TLS_PROTOCOL_ERROR,
     NGX_EGRESS_HTTP_PROTOCOL_ERROR,
-    NGX_EGRESS_HTTP_RESPONSE_INCOMPLETE
+    NGX_EGRESS_HTTP_RESPONSE_INCOMPLETE,
+    NGX_EGRESS_HTTP_UPGRADE_FAILED
 };
 
 
@@ -200,6 +206,7 @@ typedef struct {
     ngx_uint_t                inject;
     ngx_str_t                 basic_user;
     ngx_flag_t                basic_everywhere;
+    time_t                    ttl;          /* 0: none */
 } ngx_egress_credential_t;
 
 
@@ -214,6 +221,12 @@ struct ngx_egress_binding_s {
     ngx_uint_t                index;        /* among all */
     ngx_addr_t               *upstream;
     ngx_flag_t                upstream_ssl;
+    ngx_array_t               privates;     /* ngx_cidr_t */
+    ngx_array_t               pass_headers; /* ngx_str_t, in lower case */
+    ngx_uint_t                pass_all;     /* unsigned  pass_all:1; */
+    ngx_flag_t                redact;
+    ngx_flag_t                upgrade;
+    ngx_uint_t                foreign_refused;  /* unsigned:1 */
     ngx_egress_place_t        place;
 };
 
@@ -387,6 +400,8 @@ struct ngx_egress_conf_s {
     ngx_msec_t                secret_check;
     ngx_resolver_t           *resolver;
     ngx_msec_t                resolver_timeout;
+    ngx_uint_t                keepalive;    /* idle upstream connections */
+    ngx_msec_t                keepalive_idle;
     size_t                    zone_size;
     ngx_shm_zone_t           *zone;
     ngx_egress_shared_t      *shared;
@@ -428,6 +443,9 @@ typedef struct {
     in_port_t                 port;         /* 0: not told by the client */
     ngx_egress_role_t        *role;
     ngx_str_t                 sandbox;
+
+    uint32_t                  unauthorized; /* the request of the last 401 */
+    ngx_uint_t                nunauthorized;
 } ngx_egress_record_t;
 
 
@@ -460,6 +478,7 @@ struct ngx_egress_audit_s {
     off_t                     bytes_in;
     off_t                     bytes_out;
     ngx_msec_t                duration;
+    ngx_uint_t                redactions;
     unsigned                  completion:1;
 };
 
@@ -573,6 +592,9 @@ char *ngx_egress_header(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_basic_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_path_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_pass_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_binding_private(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 /*
  * Runs the parser over a block whose directives get "object" as their conf
@@ -656,6 +678,9 @@ char *ngx_egress_allow_host(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_allow_cidr(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_allow_private(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+
+/* Adds ranges of a directive to an array of ngx_cidr_t. */
+char *ngx_egress_add_privates(ngx_conf_t *cf, ngx_array_t *privates);
 
 /* Once all bindings are known: what each role uses, and a role "default". */
 ngx_int_t ngx_egress_role_init(ngx_conf_t *cf, ngx_egress_conf_t *ecf);
@@ -756,6 +781,12 @@ ngx_egress_secret_t *ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path,
 ngx_int_t ngx_egress_secret_get(ngx_egress_conf_t *ecf,
     ngx_egress_secret_t *secret, ngx_str_t *value, ngx_str_t *id,
     ngx_log_t *log);
+
+/* Changes with the value, and only then; one of this process. */
+ngx_uint_t ngx_egress_secret_generation(ngx_egress_secret_t *secret);
+
+/* Seconds since the file was modified, as it was when it was looked at. */
+time_t ngx_egress_secret_age(ngx_egress_secret_t *secret);
 
 /*
  * Reads a small file of one line by the rules of 6.8 into "buf" of "size"

@@ -202,6 +202,10 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
         ngx_egress_audit_number(ab, "bytes_in", rec->bytes_in);
         ngx_egress_audit_number(ab, "bytes_out", rec->bytes_out);
         ngx_egress_audit_number(ab, "duration_ms", rec->duration);
+
+        if (rec->redactions) {
+            ngx_egress_audit_number(ab, "redactions", rec->redactions);
+        }
     }
 
     if (ab->truncated) {

@@ -108,6 +108,7 @@ ngx_egress_binding_create(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
      *
      *     binding->path_prefix = { 0, NULL };
      *     binding->upstream = NULL;
+     *     binding->pass_all = 0;
      *     binding->credential.secret = NULL;
      *     binding->credential.basic_user = { 0, NULL };
      */
@@ -116,13 +117,22 @@ ngx_egress_binding_create(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     binding->name = *name;
     binding->index = ecf->bindings.nelts;
     binding->access = NGX_CONF_UNSET_UINT;
+    binding->redact = NGX_CONF_UNSET;
+    binding->upgrade = NGX_CONF_UNSET;
+    binding->foreign_refused = NGX_CONF_UNSET_UINT;
     binding->credential.inject = NGX_CONF_UNSET_UINT;
+    binding->credential.ttl = NGX_CONF_UNSET;
 
     ngx_egress_place(cf, &binding->place);
 
     if (ngx_array_init(&binding->hosts, cf->pool, 2,
                        sizeof(ngx_egress_bound_t *))
         != NGX_OK
+        || ngx_array_init(&binding->privates, cf->pool, 1, sizeof(ngx_cidr_t))
+           != NGX_OK
+        || ngx_array_init(&binding->pass_headers, cf->pool, 4,
+                          sizeof(ngx_str_t))
+           != NGX_OK
         || ngx_array_init(&binding->rules, cf->pool, 4,
                           sizeof(ngx_egress_rule_t))
            != NGX_OK
@@ -147,6 +157,22 @@ ngx_egress_binding_done(ngx_conf_t *cf, ngx_egress_binding_t *binding)
     ngx_egress_credential_t  *cred;
 
     cred = &binding->credential;
+
+    ngx_conf_init_value(binding->redact, 1);
+    ngx_conf_init_value(binding->upgrade, 0);
+    ngx_conf_init_uint_value(binding->foreign_refused, 0);
+    ngx_conf_init_value(cred->ttl, 0);
+
+    if (binding->upstream == NULL) {
+
+        /* the host itself: TLS, at addresses that we resolve and check */
+
+        binding->upstream_ssl = 1;
+    }
+
+    if (binding->pass_headers.nelts == 0) {
+        binding->pass_all = 1;
+    }
 
     if (binding->hosts.nelts == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -722,6 +748,61 @@ ngx_egress_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     binding->upstream = &u.addrs[0];
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_egress_binding_private(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_binding_t  *binding = conf;
+
+    return ngx_egress_add_privates(cf, &binding->privates);
+}
+
+
+char *
+ngx_egress_pass_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_binding_t  *binding = conf;
+
+    ngx_str_t   *value, *name;
+    ngx_uint_t   i;
+
+    if (binding->pass_headers.nelts || binding->pass_all) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "all") == 0) {
+
+        if (cf->args->nelts > 2) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"all\" beside a name in \"pass_headers\"");
+            return NGX_CONF_ERROR;
+        }
+
+        binding->pass_all = 1;
+        return NGX_CONF_OK;
+    }
+
+    for (i = 1; i < cf->args->nelts; i++) {
+
+        name = ngx_array_push(&binding->pass_headers);
+        if (name == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        name->len = value[i].len;
+        name->data = ngx_pnalloc(cf->pool, value[i].len);
+        if (name->data == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        ngx_strlow(name->data, value[i].data, value[i].len);
+    }
 
     return NGX_CONF_OK;
 }

@@ -23,6 +23,8 @@ static char *ngx_egress_name(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_egress_ca(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_egress_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static char *ngx_egress_keepalive(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_egress_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 
@@ -39,6 +41,13 @@ static ngx_conf_enum_t  ngx_egress_inject[] = {
 static ngx_conf_enum_t  ngx_egress_access[] = {
     { ngx_string("read"), NGX_EGRESS_READ },
     { ngx_string("write"), NGX_EGRESS_WRITE },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_egress_foreign[] = {
+    { ngx_string("pass"), 0 },
+    { ngx_string("refuse"), 1 },
     { ngx_null_string, 0 }
 };
 
@@ -106,6 +115,13 @@ static ngx_command_t  ngx_egress_commands[] = {
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_egress_conf_t, resolver_timeout),
+      NULL },
+
+    { ngx_string("upstream_keepalive"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE12,
+      ngx_egress_keepalive,
+      0,
+      0,
       NULL },
 
     { ngx_string("zone"),
@@ -196,6 +212,49 @@ static ngx_command_t  ngx_egress_commands[] = {
     { ngx_string("upstream"),
       NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_egress_upstream,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("allow_private"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_binding_private,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("redact"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      0,
+      offsetof(ngx_egress_binding_t, redact),
+      NULL },
+
+    { ngx_string("upgrade"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      0,
+      offsetof(ngx_egress_binding_t, upgrade),
+      NULL },
+
+    { ngx_string("foreign_credential"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      0,
+      offsetof(ngx_egress_binding_t, foreign_refused),
+      &ngx_egress_foreign },
+
+    { ngx_string("ttl"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_sec_slot,
+      0,
+      offsetof(ngx_egress_binding_t, credential)
+      + offsetof(ngx_egress_credential_t, ttl),
+      NULL },
+
+    { ngx_string("pass_headers"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_pass_headers,
       0,
       0,
       NULL },
@@ -413,6 +472,8 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
     ecf->magic = NGX_EGRESS_MAGIC;
     ecf->api = &ngx_egress_api;
     ecf->resolver_timeout = NGX_CONF_UNSET_MSEC;
+    ecf->keepalive = NGX_CONF_UNSET_UINT;
+    ecf->keepalive_idle = 60000;
     ecf->leaf_validity = NGX_CONF_UNSET;
     ecf->secret_check = NGX_CONF_UNSET_MSEC;
 
@@ -565,6 +626,7 @@ ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     ngx_conf_init_value(ecf->leaf_validity, 397 * 24 * 60 * 60);
     ngx_conf_init_msec_value(ecf->secret_check, 1000);
     ngx_conf_init_msec_value(ecf->resolver_timeout, 5000);
+    ngx_conf_init_uint_value(ecf->keepalive, 32);
 
     if (ecf->trusted_certificate.data) {
         if (ngx_conf_full_name(cf->cycle, &ecf->trusted_certificate, 1)
@@ -720,6 +782,55 @@ ngx_egress_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ecf->resolver = ngx_resolver_create(cf, &value[1], cf->args->nelts - 1);
 
     return ecf->resolver ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+static char *
+ngx_egress_keepalive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_egress_conf_t  *ecf = conf;
+
+    ngx_int_t    n;
+    ngx_str_t   *value, time;
+    ngx_msec_t   idle;
+
+    if (ecf->keepalive != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    n = ngx_atoi(value[1].data, value[1].len);
+
+    if (n == NGX_ERROR || n > 65535) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid number of connections \"%V\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    ecf->keepalive = n;
+
+    if (cf->args->nelts == 2) {
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strncmp(value[2].data, "idle=", 5) == 0) {
+
+        time.data = value[2].data + 5;
+        time.len = value[2].len - 5;
+
+        idle = ngx_parse_time(&time, 0);
+
+        if (idle != (ngx_msec_t) NGX_ERROR && idle) {
+            ecf->keepalive_idle = idle;
+            return NGX_CONF_OK;
+        }
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\"", &value[2]);
+
+    return NGX_CONF_ERROR;
 }
 
 

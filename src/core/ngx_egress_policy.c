@@ -254,9 +254,11 @@ ngx_egress_policy_check(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     for (i = 0; i < ecf->bindings.nelts; i++) {
         binding = bindings[i];
 
-        if (binding->upstream == NULL) {
+        if (binding->upstream == NULL && ecf->resolver == NULL) {
             ngx_egress_place_error(cf, &binding->place,
-                                   "no \"upstream\" in binding \"%V\"",
+                                   "no \"upstream\" in binding \"%V\", and "
+                                   "no \"resolver\" in the \"egress\" block "
+                                   "to look its hosts up",
                                    &binding->name);
             return NGX_ERROR;
         }

@@ -92,11 +92,38 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
       ngx_string("The operator can give the sandbox a later end."),
       403 },
 
+    { ngx_string("upgrade_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("a change of protocols is not allowed here"),
+      ngx_string("WebSocket is off for this binding. The operator can set "
+                 "upgrade on."),
+      403 },
+
     { ngx_string("credential_missing"),
       ngx_string("http_request_denied"),
       ngx_string("the credential of this binding has been removed"),
       ngx_string("Access was cut off by the operator. Trying again does not "
                  "help until the operator restores it."),
+      403 },
+
+    { ngx_string("credential_expired"),
+      ngx_string("http_request_denied"),
+      ngx_string("the credential of this binding is too old"),
+      ngx_string("The operator must renew the secret file: it is older than "
+                 "the ttl of the binding."),
+      403 },
+
+    { ngx_string("foreign_credential"),
+      ngx_string("http_request_denied"),
+      ngx_string("a credential of the client's own is refused"),
+      ngx_string("Send the placeholder of this binding, or no credential."),
+      403 },
+
+    { ngx_string("auth_loop"),
+      ngx_string("http_request_denied"),
+      ngx_string("the same request was answered 401 again and again"),
+      ngx_string("The service does not accept this credential. Stop trying "
+                 "and ask the operator."),
       403 },
 
     { ngx_string("host_mismatch"),
@@ -224,7 +251,7 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
 
     { ngx_string("http_protocol_error"),
       ngx_string("http_protocol_error"),
-      ngx_string("the next hop did not answer in HTTP"),
+      ngx_string("the answer of the next hop could not be accepted"),
       ngx_string("The operator must check the upstream of this binding."),
       502 },
 
@@ -232,5 +259,12 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
       ngx_string("http_response_incomplete"),
       ngx_string("the next hop closed the connection within its response"),
       ngx_string("Try again later."),
+      502 },
+
+    { ngx_string("http_upgrade_failed"),
+      ngx_string("http_upgrade_failed"),
+      ngx_string("the next hop changed protocols without being asked"),
+      ngx_string("Nothing that follows was passed on. The operator must check "
+                 "the upstream of this binding."),
       502 }
 };

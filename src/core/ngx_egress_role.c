@@ -374,6 +374,13 @@ ngx_egress_allow_private(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_egress_role_t  *role = conf;
 
+    return ngx_egress_add_privates(cf, &role->privates);
+}
+
+
+char *
+ngx_egress_add_privates(ngx_conf_t *cf, ngx_array_t *privates)
+{
     ngx_str_t   *value;
     ngx_uint_t   i;
     ngx_cidr_t   cidr, *private;
@@ -386,7 +393,7 @@ ngx_egress_allow_private(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
             return NGX_CONF_ERROR;
         }
 
-        private = ngx_array_push(&role->privates);
+        private = ngx_array_push(privates);
         if (private == NULL) {
             return NGX_CONF_ERROR;
         }

@@ -40,6 +40,7 @@ struct ngx_egress_vault_s {
     ngx_msec_t       checked;
     ngx_msec_t       troubled;      /* since when, or 0 */
     size_t           len;
+    ngx_uint_t       generation;
     u_char           id[8];
     u_char           data[NGX_EGRESS_SECRET_LEN + 1];
 };
@@ -117,6 +118,20 @@ ngx_egress_secret_get(ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret,
     }
 
     return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_egress_secret_generation(ngx_egress_secret_t *secret)
+{
+    return secret->vault->generation;
+}
+
+
+time_t
+ngx_egress_secret_age(ngx_egress_secret_t *secret)
+{
+    return ngx_time() - secret->vault->mtime;
 }
 
 
@@ -386,6 +401,7 @@ ngx_egress_secret_set(ngx_egress_vault_t *vault, u_char *data, size_t len)
 
     ngx_memcpy(vault->data, data, len);
     vault->len = len;
+    vault->generation++;
 
     SHA256(data, len, digest);
     ngx_hex_dump(vault->id, digest, sizeof(vault->id) / 2);

@@ -85,6 +85,25 @@ typedef struct {
 } ngx_http_egress_copy_t;
 
 
+/* an address that was judged, with its port */
+
+typedef struct {
+    ngx_sockaddr_t                 sockaddr;
+    socklen_t                      socklen;
+    ngx_str_t                      name;
+    u_char                         text[NGX_SOCKADDR_STRLEN];
+} ngx_http_egress_addr_t;
+
+
+/* those of one host; shared, and read-only after they were made */
+
+typedef struct {
+    ngx_uint_t                     refs;
+    ngx_uint_t                     n;
+    ngx_http_egress_addr_t        *addr;
+} ngx_http_egress_addrs_t;
+
+
 /*
  * The state of a request, kept by a cleanup of the main request's pool: it
  * outlives internal redirects, which clear module contexts (P10).
@@ -116,6 +135,21 @@ typedef struct {
 
     ngx_str_t                      body;        /* of a refusal */
 
+    ngx_resolver_ctx_t            *resolving;
+    ngx_http_egress_addrs_t       *addrs;       /* a reference */
+    ngx_uint_t                     resolve_reason;
+
+    ngx_str_t                      upgrade;     /* what the client asks for */
+    ngx_table_elt_t               *accept_encoding;
+
+    ngx_egress_redact_t           *redact;      /* of the worker */
+    u_char                        *held;
+    size_t                         nheld;
+    ngx_chain_t                   *free;
+    ngx_chain_t                   *busy;
+    ngx_uint_t                     redactions;
+    ngx_uint_t                     interims;
+
     ngx_int_t                    (*process_header)(ngx_http_request_t *r);
     ngx_int_t                    (*reinit_request)(ngx_http_request_t *r);
     void                         (*finalize_request)(ngx_http_request_t *r,
@@ -136,6 +170,11 @@ typedef struct {
     unsigned                       remove_headers:1;
     unsigned                       loop:1;
     unsigned                       method_overridden:1;
+    unsigned                       waiting:1;   /* for the resolver */
+    unsigned                       resolved:1;
+    unsigned                       sync:1;      /* the resolver is called */
+    unsigned                       redacting:1; /* the body */
+    unsigned                       upgrade_failed:1;
 } ngx_http_egress_ctx_t;
 
 
@@ -153,6 +192,8 @@ typedef struct {
 #define NGX_HTTP_EGRESS_NAME_FIELD       5
 #define NGX_HTTP_EGRESS_NAME_OURS        6
 #define NGX_HTTP_EGRESS_NAME_TYPE        7
+#define NGX_HTTP_EGRESS_NAME_UPGRADE     8
+#define NGX_HTTP_EGRESS_NAME_ENCODING    9
 
 
 /*
@@ -187,6 +228,17 @@ ngx_int_t ngx_http_egress_scan_headers(ngx_http_request_t *r,
 ngx_int_t ngx_http_egress_filter_headers(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
+/* Tells whether "pass_headers" of a binding lets a client's field through. */
+ngx_uint_t ngx_http_egress_header_passed(ngx_egress_binding_t *binding,
+    ngx_table_elt_t *h);
+
+/*
+ * Takes the next member of a comma-separated list (RFC 9110, 5.6.1) off the
+ * front of *pos.  Returns 0 where there is none.
+ */
+ngx_uint_t ngx_http_egress_token(u_char **pos, u_char *last,
+    ngx_str_t *token);
+
 /* Builds the hash of names; at the end of configuration. */
 ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
     ngx_http_egress_main_conf_t *emcf);
@@ -213,6 +265,13 @@ ngx_int_t ngx_http_egress_field_variable(ngx_http_request_t *r,
 /* Notes the buffer of the upstream request, to be wiped with the copies. */
 ngx_int_t ngx_http_egress_note_request(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Memory of the request that is noted among the copies of secrets, and wiped
+ * with them; NULL where there is none.
+ */
+u_char *ngx_http_egress_alloc(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, size_t len);
 
 /* Wipes all copies of secrets that the request made. */
 void ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
@@ -276,6 +335,73 @@ void ngx_http_egress_pool_save_session(ngx_egress_bound_t *bound,
     ngx_ssl_session_t *session);
 
 #endif
+
+
+/* The addresses of a bound host, a reference for the caller, or NULL. */
+ngx_http_egress_addrs_t *ngx_http_egress_pool_addrs(
+    ngx_egress_bound_t *bound);
+
+/* Keeps addresses, with a reference of its own, until "valid" is over. */
+void ngx_http_egress_pool_save_addrs(ngx_egress_bound_t *bound,
+    ngx_http_egress_addrs_t *addrs, time_t valid);
+
+
+/*
+ * ngx_http_egress_resolve.c: from a bound host to addresses, each of them
+ * checked (DESIGN 6.13).
+ */
+
+/*
+ * Finds addresses for ctx->req.bound.  Returns NGX_OK where ctx->addrs is set,
+ * or not needed; NGX_AGAIN where phases are run again once the answer is there;
+ * NGX_DECLINED with ctx->resolve_reason set; NGX_ERROR.
+ */
+ngx_int_t ngx_http_egress_resolve(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* After NGX_AGAIN: the request waits, and notices a client that leaves. */
+void ngx_http_egress_resolve_wait(ngx_http_request_t *r);
+
+/* Gives a reference back. */
+void ngx_http_egress_addrs_free(ngx_http_egress_addrs_t *addrs);
+
+
+/*
+ * ngx_http_egress_response.c: what comes back, DESIGN 4.8, 6.3, 6.7.
+ */
+
+/* Takes fields out of the answer that are not for the client. */
+void ngx_http_egress_clean_response(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* Tells whether this request was answered 401 too often on its connection. */
+ngx_uint_t ngx_http_egress_auth_loop(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* Counts equal 401s in a row, by connection. */
+void ngx_http_egress_note_status(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+
+/*
+ * ngx_http_egress_redact.c: no answer gives a secret back, DESIGN 6.7.
+ */
+
+/*
+ * Masks the fields of an answer and decides about its body: ctx->redacting is
+ * set where it goes through ngx_http_egress_redact_body().  Returns NGX_OK, or
+ * NGX_DECLINED where the answer must not be passed on.
+ */
+ngx_int_t ngx_http_egress_redact_header(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Masks a part of the body.  What may be the start of a secret is held until
+ * more comes.  "out" gets a chain of the same length in octets over all calls;
+ * buffers are changed in place.
+ */
+ngx_int_t ngx_http_egress_redact_body(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out);
 
 
 /*

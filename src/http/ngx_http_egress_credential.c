@@ -10,6 +10,10 @@
 #include <ngx_http_egress.h>
 
 
+/* interim answers to one request */
+#define NGX_HTTP_EGRESS_INTERIMS  16
+
+
 static ngx_uint_t ngx_http_egress_swap(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
 static ngx_uint_t ngx_http_egress_swap_field(ngx_http_request_t *r,
@@ -25,6 +29,8 @@ static ngx_uint_t ngx_http_egress_secret_state(ngx_http_request_t *r,
 static void ngx_http_egress_guard(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_process_header(ngx_http_request_t *r);
+static ngx_int_t ngx_http_egress_interim(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_reinit(ngx_http_request_t *r);
 static void ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc);
 static ngx_int_t ngx_http_egress_field_pass(ngx_http_request_t *r,
@@ -36,8 +42,6 @@ static ngx_int_t ngx_http_egress_field_set(ngx_http_request_t *r,
     ngx_str_t *value, ngx_http_egress_ctx_t *ctx,
     ngx_http_egress_field_t *field, ngx_str_t *secret);
 static void ngx_http_egress_forget(ngx_http_request_t *r);
-static u_char *ngx_http_egress_alloc(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx, size_t len);
 
 
 ngx_uint_t
@@ -58,7 +62,9 @@ ngx_http_egress_credential(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
             }
         }
 
-        return NGX_EGRESS_ALLOWED;
+        return (ctx->credential == NGX_HTTP_EGRESS_CRED_FOREIGN
+                && ctx->req.bound->binding->foreign_refused)
+               ? NGX_EGRESS_FOREIGN_CREDENTIAL : NGX_EGRESS_ALLOWED;
     }
 
     /* two fields of one name: which of them counts can't be told (H-04) */
@@ -116,6 +122,12 @@ ngx_http_egress_swap(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     if (ctx->credential == NGX_HTTP_EGRESS_CRED_SWAPPED) {
         return ngx_http_egress_secret_state(r, ctx, cred);
+    }
+
+    if (ctx->credential == NGX_HTTP_EGRESS_CRED_FOREIGN
+        && ctx->req.bound->binding->foreign_refused)
+    {
+        return NGX_EGRESS_FOREIGN_CREDENTIAL;
     }
 
     return NGX_EGRESS_ALLOWED;
@@ -251,6 +263,12 @@ ngx_http_egress_secret_state(ngx_http_request_t *r,
     case NGX_OK:
         ngx_memcpy(ctx->credential_id, id.data, sizeof(ctx->credential_id));
         ctx->has_credential_id = 1;
+
+        if (cred->ttl && ngx_egress_secret_age(cred->secret) > cred->ttl) {
+            ctx->credential = NGX_HTTP_EGRESS_CRED_MISSING;
+            return NGX_EGRESS_CREDENTIAL_EXPIRED;
+        }
+
         return NGX_EGRESS_ALLOWED;
 
     case NGX_DECLINED:
@@ -398,12 +416,10 @@ ngx_http_egress_process_header(ngx_http_request_t *r)
 
     log->log_level = level;
 
-    /* an interim answer, or a switch of protocols that nobody asked for */
-
     if (rc == NGX_OK && r->upstream->headers_in.status_n > 0
         && r->upstream->headers_in.status_n < NGX_HTTP_OK)
     {
-        rc = NGX_HTTP_UPSTREAM_INVALID_HEADER;
+        rc = ngx_http_egress_interim(r, ctx);
     }
 
     if (rc == NGX_ERROR || rc == NGX_HTTP_UPSTREAM_INVALID_HEADER) {
@@ -420,6 +436,56 @@ ngx_http_egress_process_header(ngx_http_request_t *r)
     }
 
     return rc;
+}
+
+
+/*
+ * An interim answer (RFC 9110, 15.2) is dropped, and what follows it is read
+ * with a parser that starts over; of 101 only one that was asked for is final.
+ */
+
+static ngx_int_t
+ngx_http_egress_interim(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    if (u->headers_in.status_n == NGX_HTTP_SWITCHING_PROTOCOLS) {
+
+        if (ctx->upgrade.len) {
+            return NGX_OK;
+        }
+
+        ctx->upgrade_failed = 1;
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
+    }
+
+    if (++ctx->interims > NGX_HTTP_EGRESS_INTERIMS
+        || ctx->reinit_request(r) != NGX_OK)
+    {
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
+    }
+
+    ngx_memzero(&u->headers_in, sizeof(ngx_http_upstream_headers_in_t));
+    u->headers_in.content_length_n = -1;
+    u->headers_in.last_modified_time = -1;
+    u->keepalive = 0;
+
+    if (ngx_list_init(&u->headers_in.headers, r->pool, 8,
+                      sizeof(ngx_table_elt_t))
+        != NGX_OK
+        || ngx_list_init(&u->headers_in.trailers, r->pool, 2,
+                         sizeof(ngx_table_elt_t))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ctx->process_header = u->process_header;
+
+    return (u->buffer.pos < u->buffer.last) ? ctx->process_header(r)
+                                            : NGX_AGAIN;
 }
 
 
@@ -692,7 +758,7 @@ ngx_http_egress_note_request(ngx_http_request_t *r,
 
 /* noted before it is used, so that it is wiped whatever happens */
 
-static u_char *
+u_char *
 ngx_http_egress_alloc(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     size_t len)
 {

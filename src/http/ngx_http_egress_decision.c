@@ -12,6 +12,8 @@
 
 static ngx_int_t ngx_http_egress_decide(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_go(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 static ngx_uint_t ngx_http_egress_host(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_uint_t ngx_http_egress_absolute_form(ngx_http_request_t *r,
@@ -37,6 +39,15 @@ ngx_http_egress_handler(ngx_http_request_t *r)
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
 
     ctx = ngx_http_egress_get_ctx(r);
+
+    if (ctx && ctx->waiting) {
+
+        /* the host has been resolved, or it can't be */
+
+        ctx->waiting = 0;
+
+        return ngx_http_egress_go(r, ctx);
+    }
 
     /*
      * A refusal stays: an error_page with a proxy of any kind must not send
@@ -123,12 +134,44 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         reason = NGX_EGRESS_LOOP;
     }
 
+    if (reason == NGX_EGRESS_ALLOWED && ctx->upgrade.len
+        && !ctx->req.bound->binding->upgrade)
+    {
+        reason = NGX_EGRESS_UPGRADE_REFUSED;
+    }
+
     if (reason == NGX_EGRESS_ALLOWED) {
         reason = ngx_http_egress_credential(r, ctx);
     }
 
+    if (reason == NGX_EGRESS_ALLOWED && ngx_http_egress_auth_loop(r, ctx)) {
+        reason = NGX_EGRESS_AUTH_LOOP;
+    }
+
     if (reason != NGX_EGRESS_ALLOWED) {
         return ngx_http_egress_refuse(r, ctx, reason);
+    }
+
+    switch (ngx_http_egress_resolve(r, ctx)) {
+
+    case NGX_AGAIN:
+        ngx_http_egress_resolve_wait(r);
+        return NGX_AGAIN;
+
+    case NGX_ERROR:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+
+    default: /* NGX_OK, NGX_DECLINED */
+        return ngx_http_egress_go(r, ctx);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_egress_go(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    if (ctx->resolve_reason != NGX_EGRESS_ALLOWED) {
+        return ngx_http_egress_refuse(r, ctx, ctx->resolve_reason);
     }
 
     return ngx_http_egress_allow(r, ctx);
@@ -576,6 +619,10 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
 
     ngx_memzero(ctx->fields, ctx->conf->fields.nelts
                              * sizeof(ngx_http_egress_field_t));
+
+    ctx->resolve_reason = NGX_EGRESS_ALLOWED;
+    ngx_str_null(&ctx->upgrade);
+    ctx->accept_encoding = NULL;
 
     ctx->credential = NGX_HTTP_EGRESS_CRED_NONE;
     ctx->has_credential_id = 0;

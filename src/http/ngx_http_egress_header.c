@@ -21,8 +21,6 @@ static ngx_uint_t ngx_http_egress_header_removed(ngx_http_request_t *r,
     ngx_table_elt_t *h);
 static ngx_uint_t ngx_http_egress_header_nominated(ngx_http_request_t *r,
     ngx_http_egress_main_conf_t *emcf, ngx_table_elt_t *h);
-static ngx_uint_t ngx_http_egress_token(u_char **pos, u_char *last,
-    ngx_str_t *token);
 
 static ngx_int_t ngx_http_egress_add_name(ngx_hash_keys_arrays_t *keys,
     ngx_conf_t *cf, ngx_str_t *name, ngx_uint_t kind,
@@ -44,7 +42,7 @@ static struct {
     { ngx_string("keep-alive"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("te"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("trailer"), NGX_HTTP_EGRESS_NAME_REMOVE },
-    { ngx_string("upgrade"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("upgrade"), NGX_HTTP_EGRESS_NAME_UPGRADE },
     { ngx_string("http2-settings"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("forwarded"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("x-real-ip"), NGX_HTTP_EGRESS_NAME_REMOVE },
@@ -55,6 +53,7 @@ static struct {
     { ngx_string("x-rewrite-url"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("x-original-method"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("content-type"), NGX_HTTP_EGRESS_NAME_TYPE },
+    { ngx_string("accept-encoding"), NGX_HTTP_EGRESS_NAME_ENCODING },
     { ngx_string("content-encoding"), NGX_HTTP_EGRESS_NAME_OURS },
     { ngx_string("host"), NGX_HTTP_EGRESS_NAME_OURS },
     { ngx_string("content-length"), NGX_HTTP_EGRESS_NAME_OURS },
@@ -133,6 +132,19 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
 
         case NGX_HTTP_EGRESS_NAME_REMOVE:
             ctx->remove_headers = 1;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_UPGRADE:
+            ctx->upgrade = h[i].value;
+            ctx->remove_headers = 1;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_ENCODING:
+
+            if (ctx->accept_encoding == NULL) {
+                ctx->accept_encoding = &h[i];
+            }
+
             break;
 
         case NGX_HTTP_EGRESS_NAME_TYPE:
@@ -240,13 +252,16 @@ ngx_http_egress_filter_headers(ngx_http_request_t *r,
     ngx_table_elt_t              *h, *copy;
     ngx_http_egress_main_conf_t  *emcf;
 
-    /* with it the proxy module would take a 101 for an answer to it */
+    if (ctx->upgrade.len == 0) {
 
-    r->headers_in.upgrade = NULL;
+        /* with it the proxy module would take a 101 for an answer to it */
+
+        r->headers_in.upgrade = NULL;
+    }
 
     /* what the proxy module drops by itself needs no list of ours */
 
-    if (!ctx->remove_headers) {
+    if (!ctx->remove_headers && ctx->req.bound->binding->pass_all) {
         return NGX_OK;
     }
 
@@ -300,6 +315,31 @@ ngx_http_egress_filter_headers(ngx_http_request_t *r,
 }
 
 
+ngx_uint_t
+ngx_http_egress_header_passed(ngx_egress_binding_t *binding,
+    ngx_table_elt_t *h)
+{
+    ngx_str_t   *name;
+    ngx_uint_t   i;
+
+    if (binding->pass_all) {
+        return 1;
+    }
+
+    name = binding->pass_headers.elts;
+
+    for (i = 0; i < binding->pass_headers.nelts; i++) {
+        if (name[i].len == h->key.len
+            && ngx_strncmp(name[i].data, h->lowcase_key, name[i].len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static ngx_uint_t
 ngx_http_egress_header_removed(ngx_http_request_t *r,
     ngx_http_egress_main_conf_t *emcf, ngx_http_egress_ctx_t *ctx,
@@ -310,14 +350,18 @@ ngx_http_egress_header_removed(ngx_http_request_t *r,
     name = ngx_http_egress_header_name(emcf, h);
 
     if (name == NULL) {
-        return ctx->connection_tokens
-               && ngx_http_egress_header_nominated(r, emcf, h);
+        return !ngx_http_egress_header_passed(ctx->req.bound->binding, h)
+               || (ctx->connection_tokens
+                   && ngx_http_egress_header_nominated(r, emcf, h));
+    }
+
+    if (name->kind == NGX_HTTP_EGRESS_NAME_TYPE) {
+        return !ngx_http_egress_header_passed(ctx->req.bound->binding, h);
     }
 
     /* fields that we set ourselves are ours, whatever Connection says */
 
     return name->kind != NGX_HTTP_EGRESS_NAME_FIELD
-           && name->kind != NGX_HTTP_EGRESS_NAME_TYPE
            && name->kind != NGX_HTTP_EGRESS_NAME_OURS;
 }
 
@@ -370,7 +414,7 @@ ngx_http_egress_header_nominated(ngx_http_request_t *r,
 
 /* the next member of a comma-separated list (RFC 9110, 5.6.1) */
 
-static ngx_uint_t
+ngx_uint_t
 ngx_http_egress_token(u_char **pos, u_char *last, ngx_str_t *token)
 {
     u_char  *p;

@@ -241,6 +241,7 @@ ngx_http_egress_completion(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     rec->bytes_in = r->request_length;
     rec->bytes_out = r->connection->sent;
     rec->duration = ngx_max(ms, 0);
+    rec->redactions = ctx->redactions;
 
     ngx_http_egress_record_upstream(r, rec);
 

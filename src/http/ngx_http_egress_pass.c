@@ -80,6 +80,18 @@ static struct {
 };
 
 
+static struct {
+    const char  *name;
+    const char  *value;
+} ngx_http_egress_set_headers[] = {
+    { "Host", "$egress_upstream_authority" },
+    { "Connection", "$egress_upstream_connection" },
+    { "Upgrade", "$egress_upstream_upgrade" },
+    { "Accept-Encoding", "$egress_upstream_encoding" },
+    { NULL, NULL }
+};
+
+
 static const char  *ngx_http_egress_ignored_headers[] = {
     "X-Accel-Redirect",
     "X-Accel-Expires",
@@ -286,16 +298,22 @@ ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
     ngx_uint_t            i;
     ngx_egress_field_t  **fields;
 
-    /* Connection "" keeps upstream connections open */
+    /*
+     * Without a Connection upstream connections stay open; the last three
+     * are empty, and so not sent, unless an upgrade was asked for, or answers
+     * are not looked at.
+     */
 
-    if (ngx_http_egress_proxy(cf, "proxy_set_header", "Host",
-                              "$egress_upstream_authority")
-        != NGX_CONF_OK
-        || ngx_http_egress_proxy(cf, "proxy_set_header", "Connection", "")
-           != NGX_CONF_OK)
-    {
-        return NGX_CONF_ERROR;
+    for (i = 0; ngx_http_egress_set_headers[i].name; i++) {
+        rv = ngx_http_egress_proxy(cf, "proxy_set_header",
+                                   ngx_http_egress_set_headers[i].name,
+                                   ngx_http_egress_set_headers[i].value);
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
     }
+
+    elcf->nheaders = i;
 
     p = ngx_pnalloc(cf->pool, sizeof("1.1 ") + ecf->name.len);
     if (p == NULL) {
@@ -309,7 +327,7 @@ ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
         return rv;
     }
 
-    elcf->nheaders = 3;
+    elcf->nheaders++;
     fields = ecf->fields.elts;
 
     for (i = 0; i < ecf->fields.nelts; i++) {

@@ -18,6 +18,7 @@ typedef struct {
     ngx_http_request_t         *request;
     ngx_http_egress_ctx_t      *ctx;
     ngx_egress_bound_t         *bound;
+    ngx_uint_t                  current;        /* among the addresses */
     unsigned                    repeatable:1;
     unsigned                    pooled:1;       /* one was tried already */
     unsigned                    alert:1;        /* a fatal one was received */
@@ -28,6 +29,8 @@ static ngx_int_t ngx_http_egress_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *uscf);
 static ngx_int_t ngx_http_egress_get_peer(ngx_peer_connection_t *pc,
     void *data);
+static ngx_int_t ngx_http_egress_next_address(ngx_peer_connection_t *pc,
+    ngx_http_egress_peer_t *peer);
 static void ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
 static ngx_int_t ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
@@ -104,7 +107,7 @@ ngx_http_egress_init_peer(ngx_http_request_t *r,
     u->peer.data = peer;
     u->peer.get = ngx_http_egress_get_peer;
     u->peer.free = ngx_http_egress_free_peer;
-    u->peer.tries = 1;
+    u->peer.tries = ctx->addrs ? ctx->addrs->n : 1;
 
 #if (NGX_HTTP_SSL)
     u->ssl = peer->bound->binding->upstream_ssl;
@@ -121,14 +124,7 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
 {
     ngx_http_egress_peer_t *peer = data;
 
-    ngx_addr_t        *addr;
     ngx_connection_t  *c;
-
-    addr = peer->bound->binding->upstream;
-
-    pc->sockaddr = addr->sockaddr;
-    pc->socklen = addr->socklen;
-    pc->name = &addr->name;
 
     pc->cached = 0;
     pc->connection = NULL;
@@ -137,23 +133,75 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
     peer->alert = 0;
 
     if (peer->pooled) {
-        return NGX_OK;
+        return ngx_http_egress_next_address(pc, peer);
     }
 
     c = ngx_http_egress_pool_get(peer->bound,
                                  peer->repeatable ? 0
                                                   : NGX_HTTP_EGRESS_PEER_FRESH,
                                  pc->log);
-    if (c == NULL) {
-        return NGX_OK;
-    }
-
     peer->pooled = 1;
+
+    if (c == NULL) {
+        return ngx_http_egress_next_address(pc, peer);
+    }
 
     pc->cached = 1;
     pc->connection = c;
 
+    pc->sockaddr = c->sockaddr;
+    pc->socklen = c->socklen;
+    pc->name = &c->addr_text;
+
     return NGX_DONE;
+}
+
+
+/* each attempt has an address of its own, judged at that moment */
+
+static ngx_int_t
+ngx_http_egress_next_address(ngx_peer_connection_t *pc,
+    ngx_http_egress_peer_t *peer)
+{
+    ngx_addr_t               *fixed;
+    ngx_http_egress_addr_t   *addr;
+    ngx_http_egress_addrs_t  *addrs;
+
+    fixed = peer->bound->binding->upstream;
+
+    if (fixed) {
+        pc->sockaddr = fixed->sockaddr;
+        pc->socklen = fixed->socklen;
+        pc->name = &fixed->name;
+
+        return NGX_OK;
+    }
+
+    addrs = peer->ctx->addrs;
+
+    while (addrs && peer->current < addrs->n) {
+
+        addr = &addrs->addr[peer->current++];
+
+        if (ngx_egress_address_check(peer->ctx->conf, &addr->sockaddr.sockaddr,
+                                     &peer->bound->binding->privates, pc->log)
+            != NGX_EGRESS_ADDR_OK)
+        {
+            ngx_log_error(NGX_LOG_ERR, pc->log, 0,
+                          "address %V is refused", &addr->name);
+            continue;
+        }
+
+        pc->sockaddr = &addr->sockaddr.sockaddr;
+        pc->socklen = addr->socklen;
+        pc->name = &addr->name;
+
+        return NGX_OK;
+    }
+
+    peer->ctx->reason = NGX_EGRESS_ADDRESS_REFUSED;
+
+    return NGX_BUSY;
 }
 
 
@@ -172,6 +220,13 @@ ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
         /* nginx closes the connection next: the evidence is here only */
 
         peer->ctx->reason = ngx_http_egress_peer_error(pc, peer);
+
+        if (peer->request->upstream->request_sent) {
+
+            /* the next address is for a request that nobody has seen */
+
+            pc->tries = 0;
+        }
 
         /* nginx gives a failed cached connection one more try */
 
@@ -250,6 +305,10 @@ ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
 
     c = pc->connection;
     u = peer->request->upstream;
+
+    if (peer->ctx->upgrade_failed) {
+        return NGX_EGRESS_HTTP_UPGRADE_FAILED;
+    }
 
     if (c == NULL) {
         return NGX_EGRESS_CONNECTION_REFUSED;

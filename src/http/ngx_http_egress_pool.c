@@ -10,10 +10,6 @@
 #include <ngx_http_egress.h>
 
 
-#define NGX_HTTP_EGRESS_POOL_SIZE     32
-#define NGX_HTTP_EGRESS_POOL_TIMEOUT  60000
-
-
 /* an idle connection */
 
 typedef struct {
@@ -21,6 +17,7 @@ typedef struct {
     ngx_queue_t                   bound;    /* of this bound host */
     ngx_connection_t             *connection;
     ngx_msec_t                    since;
+    ngx_uint_t                    generation;   /* of the secret */
 } ngx_http_egress_item_t;
 
 
@@ -28,6 +25,8 @@ typedef struct {
 
 typedef struct {
     ngx_queue_t                   idle;
+    ngx_http_egress_addrs_t      *addrs;
+    time_t                        valid;        /* of addrs */
 #if (NGX_HTTP_SSL)
     ngx_ssl_session_t            *session;
 #endif
@@ -37,11 +36,13 @@ typedef struct {
 typedef struct {
     ngx_http_egress_slot_t       *slots;
     ngx_uint_t                    nslots;
+    ngx_msec_t                    timeout;
     ngx_queue_t                   idle;     /* latest first */
     ngx_queue_t                   free;
 } ngx_http_egress_pool_t;
 
 
+static ngx_uint_t ngx_http_egress_pool_generation(ngx_egress_bound_t *bound);
 static void ngx_http_egress_pool_remove(ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_dummy_handler(ngx_event_t *ev);
 static void ngx_http_egress_pool_close_handler(ngx_event_t *ev);
@@ -72,13 +73,15 @@ ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
     ngx_queue_init(&pool->idle);
     ngx_queue_init(&pool->free);
 
-    items = ngx_pcalloc(cycle->pool, NGX_HTTP_EGRESS_POOL_SIZE
+    items = ngx_pcalloc(cycle->pool, ecf->keepalive
                                      * sizeof(ngx_http_egress_item_t));
     if (items == NULL) {
         return NGX_ERROR;
     }
 
-    for (i = 0; i < NGX_HTTP_EGRESS_POOL_SIZE; i++) {
+    pool->timeout = ecf->keepalive_idle;
+
+    for (i = 0; i < ecf->keepalive; i++) {
         ngx_queue_insert_tail(&pool->free, &items[i].queue);
     }
 
@@ -128,6 +131,14 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
 
         ngx_http_egress_pool_remove(item);
 
+        if (item->generation != ngx_http_egress_pool_generation(bound)) {
+
+            /* another secret: nothing of the last one's session stays */
+
+            ngx_http_egress_pool_close(c);
+            continue;
+        }
+
         if (age) {
 
             /* the system call is worth it where nothing may be repeated */
@@ -169,6 +180,14 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c)
         return NGX_DECLINED;
     }
 
+    if (ngx_queue_empty(&ngx_http_egress_pool->free)
+        && ngx_queue_empty(&ngx_http_egress_pool->idle))
+    {
+        /* "upstream_keepalive 0" */
+
+        return NGX_DECLINED;
+    }
+
     if (ngx_queue_empty(&ngx_http_egress_pool->free)) {
 
         q = ngx_queue_last(&ngx_http_egress_pool->idle);
@@ -189,9 +208,10 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c)
 
     item->connection = c;
     item->since = ngx_current_msec;
+    item->generation = ngx_http_egress_pool_generation(bound);
 
     c->read->delayed = 0;
-    ngx_add_timer(c->read, NGX_HTTP_EGRESS_POOL_TIMEOUT);
+    ngx_add_timer(c->read, ngx_http_egress_pool->timeout);
 
     if (c->write->timer_set) {
         ngx_del_timer(c->write);
@@ -212,6 +232,51 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c)
     }
 
     return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_pool_generation(ngx_egress_bound_t *bound)
+{
+    ngx_egress_secret_t  *secret;
+
+    secret = bound->binding->credential.secret;
+
+    return secret ? ngx_egress_secret_generation(secret) : 0;
+}
+
+
+ngx_http_egress_addrs_t *
+ngx_http_egress_pool_addrs(ngx_egress_bound_t *bound)
+{
+    ngx_http_egress_slot_t  *slot;
+
+    slot = &ngx_http_egress_pool->slots[bound->index];
+
+    if (slot->addrs == NULL || slot->valid < ngx_time()) {
+        return NULL;
+    }
+
+    slot->addrs->refs++;
+
+    return slot->addrs;
+}
+
+
+void
+ngx_http_egress_pool_save_addrs(ngx_egress_bound_t *bound,
+    ngx_http_egress_addrs_t *addrs, time_t valid)
+{
+    ngx_http_egress_slot_t  *slot;
+
+    slot = &ngx_http_egress_pool->slots[bound->index];
+
+    ngx_http_egress_addrs_free(slot->addrs);
+
+    addrs->refs++;
+
+    slot->addrs = addrs;
+    slot->valid = valid;
 }
 
 
@@ -289,15 +354,19 @@ ngx_http_egress_pool_cleanup(void *data)
 {
     ngx_http_egress_pool_t *pool = data;
 
-#if (NGX_HTTP_SSL)
     ngx_uint_t  i;
 
     for (i = 0; i < pool->nslots; i++) {
+
+        ngx_http_egress_addrs_free(pool->slots[i].addrs);
+        pool->slots[i].addrs = NULL;
+
+#if (NGX_HTTP_SSL)
         if (pool->slots[i].session) {
             ngx_ssl_free_session(pool->slots[i].session);
         }
-    }
 #endif
+    }
 
     if (ngx_http_egress_pool == pool) {
         ngx_http_egress_pool = NULL;

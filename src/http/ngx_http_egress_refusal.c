@@ -15,6 +15,10 @@
 static ngx_int_t ngx_http_egress_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_egress_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
+static ngx_int_t ngx_http_egress_answer(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_masked(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_chain_t *in);
 static ngx_uint_t ngx_http_egress_ours(ngx_http_request_t *r);
 static ngx_http_egress_ctx_t *ngx_http_egress_core_refusal(
     ngx_http_request_t *r);
@@ -81,7 +85,7 @@ ngx_http_egress_header_filter(ngx_http_request_t *r)
 
             /* an answer of the upstream, refusals of its own included */
 
-            return ngx_http_next_header_filter(r);
+            return ngx_http_egress_answer(r, ctx);
         }
     }
 
@@ -121,6 +125,23 @@ ngx_http_egress_header_filter(ngx_http_request_t *r)
 
 
 static ngx_int_t
+ngx_http_egress_answer(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_http_egress_note_status(r, ctx);
+    ngx_http_egress_clean_response(r, ctx);
+
+    if (ngx_http_egress_redact_header(r, ctx) != NGX_OK) {
+        ctx->reason = NGX_EGRESS_HTTP_PROTOCOL_ERROR;
+
+        return ngx_http_filter_finalize_request(r, &ngx_http_egress_module,
+                                                NGX_HTTP_BAD_GATEWAY);
+    }
+
+    return ngx_http_next_header_filter(r);
+}
+
+
+static ngx_int_t
 ngx_http_egress_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
     ngx_buf_t              *b;
@@ -132,6 +153,10 @@ ngx_http_egress_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     }
 
     ctx = ngx_http_egress_get_ctx(r);
+
+    if (ctx && ctx->redacting && !ctx->replace) {
+        return ngx_http_egress_masked(r, ctx, in);
+    }
 
     if (ctx == NULL || !ctx->replace) {
         return ngx_http_next_body_filter(r, in);
@@ -165,6 +190,30 @@ ngx_http_egress_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     out.next = NULL;
 
     return ngx_http_next_body_filter(r, &out);
+}
+
+
+static ngx_int_t
+ngx_http_egress_masked(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_chain_t *in)
+{
+    ngx_int_t     rc;
+    ngx_chain_t  *out;
+
+    if (ngx_http_egress_redact_body(r, ctx, in, &out) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (out == NULL) {
+        return NGX_OK;
+    }
+
+    rc = ngx_http_next_body_filter(r, out);
+
+    ngx_chain_update_chains(r->pool, &ctx->free, &ctx->busy, &out,
+                            (ngx_buf_tag_t) &ngx_http_egress_module);
+
+    return rc;
 }
 
 

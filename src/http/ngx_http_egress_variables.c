@@ -16,6 +16,10 @@ static ngx_int_t ngx_http_egress_audit_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_egress_upstream_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_egress_connection_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_egress_encoding_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
 
 
 ngx_str_t  ngx_http_egress_credentials[] = {
@@ -77,6 +81,15 @@ static ngx_http_variable_t  ngx_http_egress_vars[] = {
 
     { ngx_string("egress_upstream_name"), NULL,
       ngx_http_egress_upstream_variable, 1, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("egress_upstream_connection"), NULL,
+      ngx_http_egress_connection_variable, 0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("egress_upstream_upgrade"), NULL,
+      ngx_http_egress_connection_variable, 1, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("egress_upstream_encoding"), NULL,
+      ngx_http_egress_encoding_variable, 0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
       ngx_http_null_variable
 };
@@ -173,6 +186,75 @@ ngx_http_egress_upstream_variable(ngx_http_request_t *r,
     v->not_found = 0;
     v->len = value->len;
     v->data = value->data;
+
+    return NGX_OK;
+}
+
+
+/* "upgrade" and its protocol, where they were asked for and may be */
+
+static ngx_int_t
+ngx_http_egress_connection_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_egress_module);
+
+    if (ctx == NULL || ctx->upgrade.len == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+
+    if (data) {
+        v->len = ctx->upgrade.len;
+        v->data = ctx->upgrade.data;
+
+    } else {
+        v->len = sizeof("upgrade") - 1;
+        v->data = (u_char *) "upgrade";
+    }
+
+    return NGX_OK;
+}
+
+
+/* what is looked at for a secret must not be compressed */
+
+static ngx_int_t
+ngx_http_egress_encoding_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_table_elt_t        *h;
+    ngx_egress_binding_t   *binding;
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_egress_module);
+
+    v->not_found = 1;
+
+    if (ctx == NULL || ctx->req.bound == NULL) {
+        return NGX_OK;
+    }
+
+    binding = ctx->req.bound->binding;
+    h = ctx->accept_encoding;
+
+    if (h == NULL || (binding->redact && binding->credential.secret)
+        || !ngx_http_egress_header_passed(binding, h))
+    {
+        return NGX_OK;
+    }
+
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+    v->len = h->value.len;
+    v->data = h->value.data;
 
     return NGX_OK;
 }

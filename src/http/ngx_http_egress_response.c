@@ -1,0 +1,251 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+/* so many equal 401s in a row, and the next such request is refused */
+#define NGX_HTTP_EGRESS_UNAUTHORIZED  20
+
+
+static ngx_uint_t ngx_http_egress_response_removed(ngx_table_elt_t *h,
+    ngx_uint_t upgraded);
+static ngx_uint_t ngx_http_egress_response_nominated(ngx_http_request_t *r,
+    ngx_table_elt_t *h);
+static uint32_t ngx_http_egress_response_key(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+
+/*
+ * Fields that are for one hop (RFC 9110, 7.6.1), that steer nginx, or that
+ * lead clients past the gateway (security X-33, X-36, H-11).
+ */
+
+static ngx_str_t  ngx_http_egress_response_names[] = {
+    ngx_string("alt-svc"),
+    ngx_string("keep-alive"),
+    ngx_string("proxy-connection"),
+    ngx_string("proxy-authenticate"),
+    ngx_string("proxy-authentication-info"),
+    ngx_string("te"),
+    ngx_string("trailer"),
+    ngx_null_string
+};
+
+
+void
+ngx_http_egress_clean_response(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t        i, nominated, upgraded;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    upgraded = (r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS);
+    nominated = ngx_http_egress_response_nominated(r, NULL);
+
+    part = &r->headers_out.headers.part;
+    h = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                break;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        if (h[i].hash == 0) {
+            continue;
+        }
+
+        if (ngx_http_egress_response_removed(&h[i], upgraded)
+            || (nominated && ngx_http_egress_response_nominated(r, &h[i])))
+        {
+            h[i].hash = 0;
+        }
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_egress_response_removed(ngx_table_elt_t *h, ngx_uint_t upgraded)
+{
+    ngx_str_t  *name;
+
+    switch (h->key.data[0] | 0x20) {
+
+    case 'x':
+        return h->key.len > 8
+               && ngx_strncasecmp(h->key.data, (u_char *) "x-accel-", 8) == 0;
+
+    case 'u':
+        return !upgraded && h->key.len == 7
+               && ngx_strncasecmp(h->key.data, (u_char *) "upgrade", 7) == 0;
+
+    case 'a':
+    case 'k':
+    case 'p':
+    case 't':
+        break;
+
+    default:
+        return 0;
+    }
+
+    for (name = ngx_http_egress_response_names; name->len; name++) {
+        if (name->len == h->key.len
+            && ngx_strncasecmp(name->data, h->key.data, name->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * Whether Connection of the upstream names this field, or any but those that
+ * it always may where "h" is NULL.
+ */
+
+static ngx_uint_t
+ngx_http_egress_response_nominated(ngx_http_request_t *r, ngx_table_elt_t *h)
+{
+    u_char           *p, *last;
+    ngx_str_t         token;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *conn;
+
+    part = &r->upstream->headers_in.headers.part;
+    conn = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                return 0;
+            }
+
+            part = part->next;
+            conn = part->elts;
+            i = 0;
+        }
+
+        if (conn[i].key.len != 10
+            || ngx_strncasecmp(conn[i].key.data, (u_char *) "connection", 10)
+               != 0)
+        {
+            continue;
+        }
+
+        p = conn[i].value.data;
+        last = p + conn[i].value.len;
+
+        while (ngx_http_egress_token(&p, last, &token)) {
+
+            if (h) {
+                if (token.len == h->key.len
+                    && ngx_strncasecmp(token.data, h->key.data, token.len)
+                       == 0)
+                {
+                    return 1;
+                }
+
+                continue;
+            }
+
+            if ((token.len != 5
+                 || ngx_strncasecmp(token.data, (u_char *) "close", 5) != 0)
+                && (token.len != 10
+                    || ngx_strncasecmp(token.data, (u_char *) "keep-alive",
+                                       10)
+                       != 0)
+                && (token.len != 7
+                    || ngx_strncasecmp(token.data, (u_char *) "upgrade", 7)
+                       != 0))
+            {
+                return 1;
+            }
+        }
+    }
+}
+
+
+/*
+ * git-lfs has been seen to ask for the same object some hundred thousand times
+ * as long as it was answered 401 (DESIGN 6.3).
+ */
+
+ngx_uint_t
+ngx_http_egress_auth_loop(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_egress_record_t  *record;
+
+    record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+
+    return record && record->nunauthorized >= NGX_HTTP_EGRESS_UNAUTHORIZED
+           && record->unauthorized == ngx_http_egress_response_key(r, ctx);
+}
+
+
+void
+ngx_http_egress_note_status(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    uint32_t              key;
+    ngx_egress_record_t  *record;
+
+    if (r->headers_out.status != NGX_HTTP_UNAUTHORIZED) {
+
+        if (ctx->record) {
+            ctx->record->nunauthorized = 0;
+        }
+
+        return;
+    }
+
+    record = ngx_egress_record_add(ngx_http_egress_connection(r)->pool);
+    if (record == NULL) {
+        return;
+    }
+
+    key = ngx_http_egress_response_key(r, ctx);
+
+    if (record->unauthorized != key) {
+        record->unauthorized = key;
+        record->nunauthorized = 0;
+    }
+
+    record->nunauthorized++;
+}
+
+
+/* what makes two requests equal here: method, host, port and target */
+
+static uint32_t
+ngx_http_egress_response_key(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    uint32_t  key;
+
+    ngx_crc32_init(key);
+    ngx_crc32_update(&key, r->method_name.data, r->method_name.len);
+    ngx_crc32_update(&key, ctx->req.bound->authority.data,
+                     ctx->req.bound->authority.len);
+    ngx_crc32_update(&key, r->unparsed_uri.data, r->unparsed_uri.len);
+    ngx_crc32_final(key);
+
+    return key;
+}
