@@ -65,7 +65,8 @@ $(BUILD)/nginx/objs/Makefile: config $(BUILD)/nginx.id
 $(HTTP_SO): $(BUILD)/nginx/objs/Makefile $(SOURCES)
 	$(MAKE) -s -C $(BUILD)/nginx -f objs/Makefile modules
 	mkdir -p $(BUILD)/modules
-	cp $(BUILD)/nginx/objs/ngx_http_egress_module.so \
+	@# to new files: a running nginx has the old ones mapped
+	cp --remove-destination $(BUILD)/nginx/objs/ngx_http_egress_module.so \
 	   $(BUILD)/nginx/objs/ngx_stream_egress_module.so $(BUILD)/modules/
 
 

@@ -95,6 +95,17 @@ check('egress behind stream', sub { my ($e) = /(^egress \{.*?^\}\n)/ms;
                                     $_ .= $e },
       'the "egress" block must come before the "http" block');
 
+check('to the wildcard address of a port that has others too',
+      sub { s/(http \{)/$1 server { listen *:7443 ssl; egress_terminate gateway; location \/ { egress_pass; } } server { listen 127.0.0.1:7443 ssl; ssl_reject_handshake on; }/;
+            s/egress_gateway \S+/egress_gateway 0.0.0.0:7443/ },
+      '"egress_gateway 0.0.0.0:7443" leads to a port');
+check('to an address that the wildcard address swallows',
+      sub { s/(http \{)/$1 server { listen *:7443 ssl; ssl_reject_handshake on; } server { listen 127.0.0.1:7443 ssl; egress_terminate gateway; location \/ { egress_pass; } }/;
+            s/egress_gateway \S+/egress_gateway 127.0.0.1:7443/ },
+      '"egress_gateway 127.0.0.1:7443" leads to a port');
+check('return before it', sub { s/(egress_gateway )/return x; $1/ },
+      'beside another directive');
+
 # beside egress_gateway
 
 for my $case (['proxy_pass 127.0.0.1:1;', '"proxy_pass" directive is duplicate'],
@@ -111,7 +122,8 @@ for my $case (['proxy_pass 127.0.0.1:1;', '"proxy_pass" directive is duplicate']
 
     check("before: $case->[0]",
           sub { s/(egress_gateway )/$case->[0] $1/ },
-          "\"$name\" beside \"egress_gateway\", which sets it");
+          $name eq 'proxy_pass' ? 'beside another directive'
+          : "\"$name\" beside \"egress_gateway\", which sets it");
 }
 
 SKIP: {

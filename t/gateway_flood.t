@@ -95,6 +95,36 @@ my @bad = grep { !/worker_connections are not enough/ } $g->stop;
 is_deeply(\@bad, [], 'nothing in the logs that should not be there');
 
 
+# --- clients that wait for the resolver while connections are short -----------
+
+use Dns;
+
+my $dns = Dns->start({ 'slow.test' => [{ A => ['127.0.0.2', '127.0.0.3'],
+                                         delay => 0.5, ttl => 0 }] });
+my $resolver = 'resolver 127.0.0.1:' . $dns->port . ' ipv6=off;';
+
+for my $n (45 .. 62) {
+    $g = Stream->start(connections => 64, egress => $resolver,
+                       role => 'use api; allow_host slow.test; allow_private 127.0.0.0/8;');
+
+    my @waiting = map {
+        my $s = $g->socket;
+        $g->put($s, "CONNECT slow.test:443 HTTP/1.1\r\n\r\n"
+                    . Stream::hello('slow.test'));
+        $s;
+    } 1 .. $n;
+
+    sleep 0.7;
+    @waiting = ();
+
+    my @bad = grep { !/worker_connections are not enough/ } $g->stop;
+    is_deeply(\@bad, [], "$n clients that wait for one name")
+        or last;
+    unlike($g->log('error.log'), qr/exited on signal|ngx_resolver/,
+           'no worker was lost');
+}
+
+
 # --- names --------------------------------------------------------------------
 
 $g = Stream->start(role => 'use api;');

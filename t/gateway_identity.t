@@ -39,6 +39,7 @@ sandbox('dTpw', { token_sha256 => sha256_hex('x') });
 sandbox('good', { token_sha256 => $sha, role => 'narrow',
                   sources => ['10.0.0.0/8', '127.0.0.0/8'],
                   expires => '2099-01-01T00:00:00+01:30' });
+sandbox('plain', { token_sha256 => $sha });
 sandbox('elsewhere', { token_sha256 => $sha, sources => ['10.0.0.0/8'] });
 sandbox('expired', { token_sha256 => $sha,
                      expires => '2020-01-01T00:00:00Z' });
@@ -347,6 +348,13 @@ $g = Stream->start(egress => "$bindings\nunidentified narrow;");
 $s = $g->socket;
 $g->put($s, head());
 is($g->get($s, qr/\r\n\r\n/), $established, 'unidentified: let in');
+
+$before = audits();
+$s = $g->socket;
+$g->put($s, head('good', $token, 'evil.test'));
+$g->get($s);
+is($g->record($before)->{sandbox}, 'good',
+   'a sandbox whose role is that of the unidentified is known all the same');
 
 for my $case ([undef, undef, 'third.test', 'binding_refused'],
               ['good', 'wrong', 'api.test', 'sandbox_unknown'])

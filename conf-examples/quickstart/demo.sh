@@ -1,10 +1,10 @@
 #!/bin/bash
 # The gateway at work, against a stand-in for GitHub on the loopback interface. Nothing leaves this machine.
 #
-#     demo.sh            shows and checks each promise, then cleans up (about ten seconds)
+#     demo.sh            shows and checks each promise, then cleans up (about fifteen seconds)
 #     KEEP=1 demo.sh     leaves everything running and says how to go on by hand
 #
-# EGRESS_MODULES   directory with ngx_http_egress_module.so (build/modules of this checkout)
+# EGRESS_MODULES   directory with the two modules (build/modules of this checkout)
 # EGRESS_USER      the workers' user when root starts it (www-data)
 set -u
 
@@ -20,14 +20,21 @@ for tool in nginx:nginx fcgiwrap:fcgiwrap git:git curl:curl openssl:openssl perl
     command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool##*:}"
 done
 [ -z "$missing" ] || die "please install:$missing"
-[ -e "$modules/ngx_http_egress_module.so" ] || die "no ngx_http_egress_module.so in $modules: run make, or set EGRESS_MODULES"
-modules=$(cd "$modules" && pwd)
+for so in ngx_http_egress_module.so ngx_stream_egress_module.so; do
+    [ -e "$modules/$so" ] || die "no $so in $modules: run make, or set EGRESS_MODULES"
+done
 
-# nothing of the caller's own settings for git, curl and OpenSSL
+# nginx's own stream module is a file beside nginx's others, or it is built in
+
+stream=$(nginx -V 2>&1 | tr ' ' '\n' | sed -n 's/^--modules-path=//p')/ngx_stream_module.so
+[ -e "$stream" ] || stream=
+
+# nothing of the caller's own settings for the clients
 
 for name in $(compgen -e); do
     case $name in
-        GIT_*|SSL_*|CURL_*|OPENSSL_*|SSH_ASKPASS|[hH][tT][tT][pP]*_[pP][rR][oO][xX][yY]|all_proxy|ALL_PROXY)
+        GIT_*|SSL_*|CURL_*|OPENSSL_*|SSH_ASKPASS|[hH][tT][tT][pP]*_[pP][rR][oO][xX][yY]|all_proxy|ALL_PROXY| \
+        no_proxy|NO_PROXY|REQUESTS_*|PIP_*|PYTHON*|NODE_*|GO*)
             unset "$name" ;;
     esac
 done
@@ -72,18 +79,28 @@ gone() {
     return 1
 }
 
+stop_gateway() {        # directory
+    local pid
+    [ -s "$1/nginx.pid" ] || return 0
+    pid=$(cat "$1/nginx.pid")
+    kill "$pid" 2>/dev/null
+    gone "$pid" || kill -9 "$pid" 2>/dev/null
+}
+
+# shellcheck source-path=SCRIPTDIR
+. "$here/proxy.sh"
+# shellcheck source-path=SCRIPTDIR
+. "$here/transparent.sh"
+
 cleanup() {
     trap '' INT TERM
     if [ -n "$helper_pid" ]; then
         kill "$helper_pid" 2>/dev/null
         wait "$helper_pid" 2>/dev/null
     fi
-    if [ -s "$dir/nginx.pid" ]; then
-        local pid
-        pid=$(cat "$dir/nginx.pid")
-        kill "$pid" 2>/dev/null
-        gone "$pid" || kill -9 "$pid" 2>/dev/null
-    fi
+    proxy_cleanup
+    transparent_cleanup
+    stop_gateway "$dir"
     [ ! -d "$dir/standin" ] || sh "$here/standin.sh" stop "$dir/standin"
     rm -rf "$dir"
 }
@@ -100,8 +117,13 @@ random() {      # prefix: the shape of a GitHub token
              while (length $s < 36) { read $f, my $b, 1; $b = ord $b; $s .= $c[$b] if $b < 62 } print "$ARGV[0]$s"' "$1"
 }
 
-mkdir -p "$dir"/{secrets,bindings,logs,tmp,home,standin,work}
+mkdir -p "$dir"/{secrets,bindings,logs,run,tmp,home,standin,work}
 cp "$here/../bindings/github.conf" "$dir/bindings/"
+
+# copies: a build in the meantime would write over what a running nginx has mapped
+
+mkdir "$dir/modules"
+cp "$modules"/ngx_{http,stream}_egress_module.so "$dir/modules/" || die "cannot read the modules in $modules"
 
 placeholder=$(random ghp_)
 tracker_placeholder=$(random trk_)
@@ -148,25 +170,37 @@ for last in 77 78 79 80 81 82 83 84; do
 done
 [ -n "$address" ] || { address=127.0.0.1; port=$(free_port); }
 
+gateway=127.0.0.1:$(free_port)
+
 version=$(nginx -v 2>&1 | sed 's,.*nginx/,,; s,[^0-9.].*,,')
 if [ "$(printf '%s\n' 1.25.1 "$version" | sort -V | head -n 1)" = 1.25.1 ]; then
-    http2="listen         $address:$port ssl;\n        http2          on;"
+    http2='ssl;\n        http2          on;'
 else
-    http2="listen         $address:$port ssl http2;"
+    http2='ssl http2;'
 fi
 
-sed -e "s|@MODULES@|$modules|g; s|@DIR@|$dir|g; s|@LISTEN@|$address:$port|g; s|@UPSTREAM@|$upstream|g" \
-    -e "s|@HTTP2@|$http2|; s|@USER@|${user:+user              $user;}|" \
-    -e '/^# The gateway of the quickstart/,/^$/d' "$here/nginx.conf" >"$dir/nginx.conf"
-
-nginx -e "$dir/logs/error.log" -p "$dir/" -c "$dir/nginx.conf" 2>"$dir/logs/start.log" || {
-    cat "$dir/logs/start.log" >&2
-    die 'the gateway did not start'
+configure() {           # directory, address for direct clients, address of the gateway, upstream
+    sed -e "s|@STREAM@|${stream:+load_module $stream;}|; s|@USER@|${user:+user              $user;}|" \
+        -e "s|@DIRECT@|listen         $2 $http2|; s|@HANDED@|listen         unix:$1/run/egress.sock $http2|" \
+        -e "s|@MODULES@|$dir/modules|g; s|@DIR@|$1|g; s|@GATEWAY@|$3|; s|@UPSTREAM@|$4|g" \
+        -e '/^# The gateway of the quickstart/,/^$/d' "$here/nginx.conf" >"$1/nginx.conf"
 }
-for ((i = 0; i < 50; i++)); do
-    [ ! -s "$dir/nginx.pid" ] || break
-    sleep 0.1
-done
+
+start_gateway() {       # directory, and what to run nginx by
+    local i base=$1
+    shift
+    "$@" nginx -e "$base/logs/error.log" -p "$base/" -c "$base/nginx.conf" 2>"$base/logs/start.log" || {
+        cat "$base/logs/start.log" >&2
+        return 1
+    }
+    for ((i = 0; i < 50; i++)); do
+        [ ! -s "$base/nginx.pid" ] || break
+        sleep 0.1
+    done
+}
+
+configure "$dir" "$address:$port" "$gateway" "$upstream"
+start_gateway "$dir" || die 'the gateway did not start'
 
 
 # --- clients ------------------------------------------------------------------------------------
@@ -238,6 +272,8 @@ check() {       # what, and a command that must succeed
     fi
 }
 
+skip()     { printf '    skip    %s\n' "$*"; }
+show()     { sed "s/$placeholder/<placeholder>/g; s/^/            /"; }
 contains() { [[ $1 == *"$2"* ]]; }
 lacks()    { [[ $1 != *"$2"* ]]; }
 mark()     { seen=$(wc -c <"$record"); }
@@ -247,7 +283,9 @@ bearer()   { "${curl[@]}" -H "Authorization: Bearer $placeholder" "$@"; }
 
 echo "The sandbox holds  $placeholder"
 echo "The gateway holds  another token of that shape, in a file that the sandbox cannot read"
-echo "github.com is      $address:$port"
+echo "github.com is      $address:$port for clients that connect directly (1 to 7)"
+echo "the gateway is     $gateway, for clients with a proxy setting (8 to 12)"
+proxy_prepare
 
 
 step '1. curl sends the placeholder; GitHub sees the real token'
@@ -273,7 +311,7 @@ mark
 git -C "$dir/work/clone" -c user.name=Sandbox -c user.email=sandbox@example.test commit -q --allow-empty -m 'Not wanted'
 out=$("${git[@]}" -C "$dir/work/clone" push origin HEAD:main 2>&1)
 check 'git push fails' test $? != 0
-printf '%s\n' "$out" | sed "s/$placeholder/<placeholder>/g; s/^/            /"
+printf '%s\n' "$out" | show
 check 'git prints the gateway'"'"'s sentence' grep -q '^remote: .*write_refused' <<<"$out"
 check 'the stand-in was asked nothing' test -z "$(upstream_saw)"
 check 'the repository is as it was' test "$refs" = "$(git -c "safe.directory=$repo" --git-dir="$repo" for-each-ref)"
@@ -311,7 +349,11 @@ check 'curl ends in the handshake (exit 35)' test $? = 35
 check "and prints the alert: ${out##*:}" grep -qi 'unrecognized name' <<<"$out"
 
 
-step '8. The secret is removed: from the next second on nothing is sent'
+proxy_steps 8
+transparent_step 13
+
+
+step '14. The secret is removed: from the next second on nothing is sent'
 rm "$dir/secrets/github"
 mark
 started=$(date +%s%N)
@@ -334,19 +376,21 @@ check 'the other binding goes on' test "$out" = 200
 check 'with its own token' contains "$(upstream_saw)" "\"authorization\":\"Bearer $tracker_real\""
 
 
-step '9. Each decision is in the audit log, none of the tokens is'
+step '15. Each decision is in the audit log, none of the tokens is'
 check 'no token in what the gateway wrote' test -z "$(grep -lrFe "$real" -e "$tracker_real" -e "$(
     printf 'x-access-token:%s' "$real" | openssl base64 -A)" "$dir/logs" "$dir/tmp")"
 check 'no alarm in its error log' test -z "$(grep -E '\[(emerg|alert|crit)\]' "$dir/logs/error.log")"
 # shellcheck disable=SC2016
 perl -MJSON::PP -ne '
     my $r = eval { decode_json($_) } or next;
-    next unless $r->{event} eq "decision";
+    next unless $r->{event} eq "decision" || $r->{event} eq "connection" && $r->{decision} eq "deny";
     my $path = $r->{path} // "";
     $path = substr($path, 0, 30) . "..." if length $path > 33;
-    my $line = sprintf "    %-5s %-20s %-5s %-20s %-33s %s", @$r{qw(decision reason method host)}, $path,
-        $r->{credential} // "";
+    my $line = sprintf "    %-5s %-20s %-7s %-5s %-20s %-33s %s", @$r{qw(decision reason via)}, $r->{method} // "",
+        $r->{host} // "", $path, $r->{credential} // "";
     print "$line\n" unless $seen{$line}++;' "$dir/logs/egress.json"
+check 'the tunnel to a host that is not allowed is there, refused' grep -q \
+    '"via":"connect".*"host":"example.com".*"decision":"deny","reason":"destination_refused"' "$dir/logs/egress.json"
 check 'the push is there as a refused write' grep -q '"path":"/octo/private.git/info/refs".*"reason":"write_refused"' \
     "$dir/logs/egress.json"
 
@@ -370,6 +414,9 @@ Everything is left running, the secret is back. In another terminal:
     export HOME=\$dir/home GIT_CONFIG_NOSYSTEM=1 GIT_SSL_CAINFO=\$dir/ca/ca.pem
 
     curl -q -sS --noproxy '*' --cacert \$dir/ca/ca.pem --connect-to ::$address:$port \\
+        -H "Authorization: Bearer \$placeholder" https://api.github.com/user
+
+    HTTPS_PROXY=http://$gateway curl -q -sS --cacert \$dir/ca/ca.pem \\
         -H "Authorization: Bearer \$placeholder" https://api.github.com/user
 
     $(printf '%s ' "${git[@]}" | sed "s|$dir|\$dir|g")clone \\

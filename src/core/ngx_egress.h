@@ -270,6 +270,7 @@ typedef struct {
     ngx_str_t                 user;
     ngx_str_t                 token;
     ngx_uint_t                given;        /* unsigned  given:1; */
+    ngx_uint_t                proved;       /* unsigned  proved:1; the answer */
 } ngx_egress_identity_t;
 
 

@@ -28,6 +28,8 @@ static ngx_egress_own_t *ngx_egress_own_add(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf, in_port_t port);
 static ngx_int_t ngx_egress_gateway_check(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf, ngx_egress_gateway_t *gateway);
+static ngx_uint_t ngx_egress_gateway_alone(ngx_cycle_t *cycle,
+    ngx_egress_conf_t *ecf, ngx_egress_gateway_t *gateway);
 static void ngx_egress_gateway_error(ngx_cycle_t *cycle,
     ngx_egress_gateway_t *gateway, const char *what);
 
@@ -561,13 +563,70 @@ ngx_egress_gateway_check(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf,
             return NGX_ERROR;
         }
 
-        return NGX_OK;
+        if (ngx_egress_gateway_alone(cycle, ecf, gateway)) {
+            return NGX_OK;
+        }
+
+        ngx_egress_gateway_error(cycle, gateway,
+                                 "leads to a port that is listened on at the "
+                                 "wildcard address and at others too");
+        return NGX_ERROR;
     }
 
     ngx_egress_gateway_error(cycle, gateway,
                              "is no listener of the \"http\" block");
 
     return NGX_ERROR;
+}
+
+
+/*
+ * nginx binds the wildcard address alone, and finds the server by the address
+ * that a connection came to: which for one that is handed over is another.
+ */
+
+static ngx_uint_t
+ngx_egress_gateway_alone(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf,
+    ngx_egress_gateway_t *gateway)
+{
+    ngx_uint_t              i, exact, port;
+    ngx_listening_t        *ls;
+    ngx_egress_listener_t  *listener;
+
+    exact = 0;
+    ls = cycle->listening.elts;
+
+    for (i = 0; i < cycle->listening.nelts; i++) {
+        if (ls[i].type == SOCK_STREAM
+            && ngx_cmp_sockaddr(ls[i].sockaddr, ls[i].socklen,
+                                gateway->addr.sockaddr,
+                                gateway->addr.socklen, 1)
+               == NGX_OK)
+        {
+            exact = 1;
+        }
+    }
+
+    if (!exact || ngx_egress_sockaddr_octets(gateway->addr.sockaddr) == NULL
+        || !ngx_inet_wildcard(gateway->addr.sockaddr))
+    {
+        return exact;
+    }
+
+    port = 0;
+    listener = ecf->listeners.elts;
+
+    for (i = 0; i < ecf->listeners.nelts; i++) {
+        if (listener[i].sockaddr->sa_family
+            == gateway->addr.sockaddr->sa_family
+            && ngx_inet_get_port(listener[i].sockaddr)
+               == ngx_inet_get_port(gateway->addr.sockaddr))
+        {
+            port++;
+        }
+    }
+
+    return port == 1;
 }
 
 

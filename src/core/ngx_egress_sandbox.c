@@ -103,6 +103,7 @@ ngx_egress_identify(ngx_egress_conf_t *ecf, ngx_egress_identity_t *identity,
     ngx_egress_sandbox_t  sandbox;
 
     *role = ecf->unidentified;
+    identity->proved = 0;
 
     if (ecf->sandboxes.len == 0) {
 
@@ -132,6 +133,7 @@ ngx_egress_identify(ngx_egress_conf_t *ecf, ngx_egress_identity_t *identity,
 
     } else {
         *role = sandbox.role;
+        identity->proved = 1;
         reason = NGX_EGRESS_ALLOWED;
     }
 

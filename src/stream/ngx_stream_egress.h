@@ -91,6 +91,7 @@ struct ngx_stream_egress_ctx_s {
     ngx_str_t                        sandbox;
 
     ngx_resolver_ctx_t              *resolving;
+    ngx_uint_t                       unresolved;    /* the reason */
     ngx_stream_egress_addr_t        *addrs;
     ngx_uint_t                       naddrs;
     ngx_uint_t                       current;

@@ -183,6 +183,10 @@ ngx_stream_egress_read(ngx_stream_egress_ctx_t *ctx)
 
         rc = ctx->step(ctx, p, n);
 
+        /* a name and a token of a sandbox may have been there */
+
+        ngx_explicit_memzero(p, n);
+
         if (rc == NGX_OK) {
             continue;
         }
@@ -323,7 +327,7 @@ ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
     reason = ctx->conf->api->identify(ctx->conf, identity, c->sockaddr,
                                       &ctx->role, c->log);
 
-    if (reason != NGX_EGRESS_ALLOWED || ctx->role == ctx->conf->unidentified) {
+    if (reason != NGX_EGRESS_ALLOWED || !identity->proved) {
         return reason;
     }
 
@@ -518,6 +522,14 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
         ctx->host = hello->host;
         ctx->dest = dest;
         ctx->naddrs = 0;
+    }
+
+    if (hello->host.len != ctx->host.len
+        || ngx_memcmp(hello->host.name, ctx->host.name, ctx->host.len) != 0)
+    {
+        /* not the name that was resolved */
+
+        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_HOST_MISMATCH);
     }
 
     switch (ctx->dest.kind) {

@@ -204,12 +204,19 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         }
     }
 
+    cscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_core_module);
+
+    if (cscf->handler) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"egress_gateway %V\" beside another directive "
+                           "that handles the content", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
     rv = ngx_stream_egress_upstream(cf, emcf);
     if (rv != NGX_CONF_OK) {
         return rv;
     }
-
-    cscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_core_module);
 
     escf->proxy = cscf->handler;
     cscf->handler = ngx_stream_egress_handler;

@@ -302,6 +302,10 @@ ngx_stream_egress_linger_handler(ngx_event_t *rev)
 
         n = c->recv(c, discarded, sizeof(discarded));
 
+        if (n > 0) {
+            ngx_explicit_memzero(discarded, n);
+        }
+
         if (n == NGX_ERROR || n == 0) {
             goto done;
         }

@@ -22,8 +22,10 @@ static ngx_int_t ngx_stream_egress_add_address(ngx_stream_egress_ctx_t *ctx,
 ngx_int_t
 ngx_stream_egress_resolve(ngx_stream_egress_ctx_t *ctx)
 {
-    ngx_uint_t           reason;
+    ngx_connection_t    *c;
     ngx_resolver_ctx_t  *rctx;
+
+    c = ctx->session->connection;
 
     /* the name has been matched by now: no other is ever asked for */
 
@@ -42,6 +44,13 @@ ngx_stream_egress_resolve(ngx_stream_egress_ctx_t *ctx)
     ctx->resolving = rctx;
     ctx->sync = 1;
 
+    /*
+     * The resolver takes a connection for itself and walks over those who
+     * wait for it: nobody of them may be closed to make room meanwhile.
+     */
+
+    ngx_reusable_connection(c, 0);
+
     if (ngx_resolve_name(rctx) != NGX_OK) {
         ctx->resolving = NULL;
         ctx->sync = 0;
@@ -56,30 +65,33 @@ ngx_stream_egress_resolve(ngx_stream_egress_ctx_t *ctx)
 
     /* the answer was known: the handler has run already */
 
-    reason = ngx_stream_egress_resolve_done(ctx);
+    ngx_reusable_connection(c, 1);
 
-    return reason ? ngx_stream_egress_refuse(ctx, reason) : NGX_OK;
+    return ctx->unresolved ? ngx_stream_egress_refuse(ctx, ctx->unresolved)
+                           : NGX_OK;
 }
 
 
 static void
 ngx_stream_egress_resolve_handler(ngx_resolver_ctx_t *rctx)
 {
-    ngx_uint_t                reason;
     ngx_stream_egress_ctx_t  *ctx;
 
     ctx = rctx->data;
 
+    /* what is known already is freed as soon as this returns: it is copied */
+
     ctx->resolved = 1;
+    ctx->unresolved = ngx_stream_egress_resolve_done(ctx);
 
     if (ctx->sync) {
         return;
     }
 
-    reason = ngx_stream_egress_resolve_done(ctx);
+    ngx_reusable_connection(ctx->session->connection, 1);
 
-    if (reason) {
-        (void) ngx_stream_egress_refuse(ctx, reason);
+    if (ctx->unresolved) {
+        (void) ngx_stream_egress_refuse(ctx, ctx->unresolved);
         return;
     }
 
