@@ -219,9 +219,13 @@ for my $bad ("Authorization : Bearer $main::P", " Authorization: Bearer $main::P
 === TEST 7: no Upgrade goes upstream (R-06)
 --- init
 for my $p ('h2c', 'websocket', 'TLS/1.0') {
-    main::send_raw(0, "GET /api/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close, HTTP2-Settings\r\nUpgrade: $p\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
+    my $out = main::send_raw(0, "GET /api/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close, HTTP2-Settings\r\nUpgrade: $p\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
     my $got = main::recorded();
-    Test::More::like($got, qr/^GET /, "$p: the request");
+    Test::More::like($out, qr/^HTTP\/1.1 403 .*upgrade_refused/s, "$p: refused");
+    Test::More::is($got, '', 'nothing went upstream');
+    main::send_raw(0, "GET /api/x HTTP/1.1\r\nHost: a\r\nConnection: close, HTTP2-Settings\r\nUpgrade: $p\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
+    $got = main::recorded();
+    Test::More::like($got, qr/^GET /, "$p, but Connection does not name it: the request");
     Test::More::unlike($got, qr/^(Upgrade|HTTP2-Settings):|^Connection: *Upgrade/mi, 'without it');
 }
 --- error_code: 200

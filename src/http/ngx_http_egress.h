@@ -167,6 +167,7 @@ typedef struct {
     unsigned                       replace:1;   /* the body, by ours */
     unsigned                       replaced:1;
     unsigned                       connection_tokens:1;
+    unsigned                       connection_upgrade:1;
     unsigned                       remove_headers:1;
     unsigned                       loop:1;
     unsigned                       method_overridden:1;
@@ -312,18 +313,19 @@ ngx_int_t ngx_http_egress_pool_init(ngx_cycle_t *cycle,
 /*
  * Takes an idle connection to "bound"; its logs are set to "log".  With "age"
  * it is at most so many ms idle, and looked at once more for a close that
- * nobody has read; 0 is for requests that may be repeated.  Returns NULL where
- * there is none.
+ * nobody has read; 0 is for requests that may be repeated.  "addr" gets its
+ * address, unless the binding has a fixed one.  Returns NULL where there is
+ * none.
  */
 ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
-    ngx_msec_t age, ngx_log_t *log);
+    ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log);
 
 /*
  * Takes over a connection that is idle now.  Returns NGX_OK, or NGX_DECLINED
  * where it can't be kept: it then stays the caller's.
  */
 ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
-    ngx_connection_t *c);
+    ngx_connection_t *c, ngx_peer_connection_t *pc);
 
 #if (NGX_HTTP_SSL)
 

@@ -627,6 +627,7 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
     ctx->credential = NGX_HTTP_EGRESS_CRED_NONE;
     ctx->has_credential_id = 0;
     ctx->connection_tokens = 0;
+    ctx->connection_upgrade = 0;
     ctx->remove_headers = 0;
     ctx->loop = 0;
     ctx->method_overridden = 0;

@@ -156,6 +156,13 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
         }
     }
 
+    if (!ctx->connection_upgrade) {
+
+        /* it asks for nothing (RFC 9110, 7.8) */
+
+        ngx_str_null(&ctx->upgrade);
+    }
+
     return NGX_OK;
 }
 
@@ -209,9 +216,15 @@ ngx_http_egress_scan_connection(ngx_http_egress_ctx_t *ctx, ngx_str_t *value)
             continue;
         }
 
+        if (token.len == 7
+            && ngx_strncasecmp(token.data, (u_char *) "upgrade", 7) == 0)
+        {
+            ctx->connection_upgrade = 1;
+            continue;
+        }
+
         ctx->connection_tokens = 1;
         ctx->remove_headers = 1;
-        return;
     }
 }
 

@@ -19,6 +19,7 @@ typedef struct {
     ngx_http_egress_ctx_t      *ctx;
     ngx_egress_bound_t         *bound;
     ngx_uint_t                  current;        /* among the addresses */
+    ngx_http_egress_addr_t      addr;           /* of a pooled connection */
     unsigned                    repeatable:1;
     unsigned                    pooled:1;       /* one was tried already */
     unsigned                    alert:1;        /* a fatal one was received */
@@ -124,6 +125,7 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
 {
     ngx_http_egress_peer_t *peer = data;
 
+    ngx_addr_t        *fixed;
     ngx_connection_t  *c;
 
     pc->cached = 0;
@@ -139,7 +141,7 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
     c = ngx_http_egress_pool_get(peer->bound,
                                  peer->repeatable ? 0
                                                   : NGX_HTTP_EGRESS_PEER_FRESH,
-                                 pc->log);
+                                 &peer->addr, pc->log);
     peer->pooled = 1;
 
     if (c == NULL) {
@@ -149,9 +151,11 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
     pc->cached = 1;
     pc->connection = c;
 
-    pc->sockaddr = c->sockaddr;
-    pc->socklen = c->socklen;
-    pc->name = &c->addr_text;
+    fixed = peer->bound->binding->upstream;
+
+    pc->sockaddr = fixed ? fixed->sockaddr : &peer->addr.sockaddr.sockaddr;
+    pc->socklen = fixed ? fixed->socklen : peer->addr.socklen;
+    pc->name = fixed ? &fixed->name : &peer->addr.name;
 
     return NGX_DONE;
 }
@@ -289,7 +293,7 @@ ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
         return NGX_DECLINED;
     }
 
-    return ngx_http_egress_pool_put(peer->bound, c);
+    return ngx_http_egress_pool_put(peer->bound, c, pc);
 }
 
 

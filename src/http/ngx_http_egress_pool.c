@@ -18,6 +18,7 @@ typedef struct {
     ngx_connection_t             *connection;
     ngx_msec_t                    since;
     ngx_uint_t                    generation;   /* of the secret */
+    ngx_http_egress_addr_t        addr;
 } ngx_http_egress_item_t;
 
 
@@ -106,7 +107,7 @@ ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
 ngx_connection_t *
 ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
-    ngx_log_t *log)
+    ngx_http_egress_addr_t *addr, ngx_log_t *log)
 {
     int                      n;
     char                     buf[1];
@@ -151,6 +152,11 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
             }
         }
 
+        if (bound->binding->upstream == NULL) {
+            *addr = item->addr;
+            addr->name.data = addr->text;
+        }
+
         c->idle = 0;
         c->sent = 0;
         c->data = NULL;
@@ -171,7 +177,8 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
 
 
 ngx_int_t
-ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c)
+ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
+    ngx_peer_connection_t *pc)
 {
     ngx_queue_t             *q;
     ngx_http_egress_item_t  *item;
@@ -208,6 +215,15 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c)
 
     item->connection = c;
     item->since = ngx_current_msec;
+
+    if (bound->binding->upstream == NULL) {
+        ngx_memcpy(&item->addr.sockaddr, pc->sockaddr, pc->socklen);
+        ngx_memcpy(item->addr.text, pc->name->data, pc->name->len);
+
+        item->addr.socklen = pc->socklen;
+        item->addr.name.len = pc->name->len;
+    }
+
     item->generation = ngx_http_egress_pool_generation(bound);
 
     c->read->delayed = 0;

@@ -86,8 +86,6 @@ ngx_http_egress_resolve(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_AGAIN;
     }
 
-    ctx->resolve_reason = ngx_http_egress_resolve_done(ctx);
-
     return ctx->resolve_reason ? NGX_DECLINED : NGX_OK;
 }
 
@@ -118,7 +116,10 @@ ngx_http_egress_resolve_handler(ngx_resolver_ctx_t *rctx)
 
     ctx = rctx->data;
 
+    /* what is known already is freed as soon as this returns: it is copied */
+
     ctx->resolved = 1;
+    ctx->resolve_reason = ngx_http_egress_resolve_done(ctx);
 
     if (ctx->sync) {
         return;
@@ -128,8 +129,6 @@ ngx_http_egress_resolve_handler(ngx_resolver_ctx_t *rctx)
     c = r->connection;
 
     ngx_http_set_log_request(c->log, r);
-
-    ctx->resolve_reason = ngx_http_egress_resolve_done(ctx);
 
     r->read_event_handler = ngx_http_block_reading;
     r->write_event_handler = ngx_http_core_run_phases;
