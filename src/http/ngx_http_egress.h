@@ -104,6 +104,9 @@ typedef struct {
 } ngx_http_egress_addrs_t;
 
 
+typedef struct ngx_http_egress_inflate_s  ngx_http_egress_inflate_t;
+
+
 /*
  * The state of a request, kept by a cleanup of the main request's pool: it
  * outlives internal redirects, which clear module contexts (P10).
@@ -148,6 +151,7 @@ typedef struct {
     ngx_chain_t                   *free;
     ngx_chain_t                   *busy;
     ngx_uint_t                     redactions;
+    ngx_http_egress_inflate_t     *inflate;
     ngx_uint_t                     interims;
 
     ngx_int_t                    (*process_header)(ngx_http_request_t *r);
@@ -404,6 +408,32 @@ ngx_int_t ngx_http_egress_redact_header(ngx_http_request_t *r,
  */
 ngx_int_t ngx_http_egress_redact_body(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out);
+
+
+/*
+ * ngx_http_egress_inflate.c: encoded answers, to be looked at.
+ */
+
+/*
+ * Prepares an answer with this Content-Encoding to be passed on as identity.
+ * Returns NGX_OK, or NGX_DECLINED where the encoding is none that we know.
+ */
+ngx_int_t ngx_http_egress_inflate_init(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_str_t *encoding);
+
+/* Takes a part of the body; its buffers are consumed as they are needed. */
+ngx_int_t ngx_http_egress_inflate_add(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_chain_t *in);
+
+/*
+ * Makes the next piece of plain text.  "out" gets NULL where there is nothing
+ * to read, or the client has not taken what was made before.
+ */
+ngx_int_t ngx_http_egress_inflate(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_chain_t **out);
+
+/* The size of a buffer of the body filter. */
+size_t ngx_http_egress_inflate_size(ngx_http_egress_ctx_t *ctx);
 
 
 /*

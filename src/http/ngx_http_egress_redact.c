@@ -74,6 +74,7 @@ ngx_int_t
 ngx_http_egress_redact_header(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
+    ngx_int_t              rc;
     ngx_str_t              value, *encoding;
     ngx_egress_secret_t   *secret;
     ngx_egress_binding_t  *binding;
@@ -121,10 +122,14 @@ ngx_http_egress_redact_header(ngx_http_request_t *r,
             || ngx_strncasecmp(encoding->data, (u_char *) "identity", 8)
                != 0))
     {
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "upstream of binding \"%V\" sent an encoded text",
-                      &binding->name);
-        return NGX_DECLINED;
+        rc = ngx_http_egress_inflate_init(r, ctx, encoding);
+
+        if (rc != NGX_OK) {
+            ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                          "upstream of binding \"%V\" sent an encoded text",
+                          &binding->name);
+            return NGX_DECLINED;
+        }
     }
 
     ctx->redacting = 1;
@@ -376,6 +381,7 @@ static ngx_int_t
 ngx_http_egress_redact_held(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     size_t len, ngx_chain_t ***last)
 {
+    size_t        size;
     ngx_buf_t    *b;
     ngx_chain_t  *cl;
 
@@ -387,15 +393,21 @@ ngx_http_egress_redact_held(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     b = cl->buf;
 
     if (b->start == NULL) {
-        b->start = ngx_palloc(r->pool, ctx->redact->max);
+        size = ngx_http_egress_inflate_size(ctx);
+
+        b->start = ngx_palloc(r->pool, size);
         if (b->start == NULL) {
             return NGX_ERROR;
         }
 
-        b->end = b->start + ctx->redact->max;
+        b->end = b->start + size;
         b->tag = (ngx_buf_tag_t) &ngx_http_egress_module;
-        b->temporary = 1;
     }
+
+    b->temporary = 1;
+    b->flush = 0;
+    b->sync = 0;
+    b->last_buf = 0;
 
     b->pos = b->start;
     b->last = ngx_cpymem(b->pos, ctx->held, len);

@@ -19,6 +19,8 @@ static ngx_int_t ngx_http_egress_answer(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_masked(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_chain_t *in);
+static ngx_int_t ngx_http_egress_masked_out(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_chain_t *in);
 static ngx_uint_t ngx_http_egress_ours(ngx_http_request_t *r);
 static ngx_http_egress_ctx_t *ngx_http_egress_core_refusal(
     ngx_http_request_t *r);
@@ -148,11 +150,15 @@ ngx_http_egress_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     ngx_chain_t             out, *cl;
     ngx_http_egress_ctx_t  *ctx;
 
-    if (r != r->main || in == NULL || !ngx_http_egress_ours(r)) {
+    if (r != r->main || !ngx_http_egress_ours(r)) {
         return ngx_http_next_body_filter(r, in);
     }
 
     ctx = ngx_http_egress_get_ctx(r);
+
+    if (in == NULL && (ctx == NULL || ctx->inflate == NULL)) {
+        return ngx_http_next_body_filter(r, in);
+    }
 
     if (ctx && ctx->redacting && !ctx->replace) {
         return ngx_http_egress_masked(r, ctx, in);
@@ -198,13 +204,60 @@ ngx_http_egress_masked(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_chain_t *in)
 {
     ngx_int_t     rc;
+    ngx_chain_t  *plain;
+
+    if (ctx->inflate == NULL) {
+        return ngx_http_egress_masked_out(r, ctx, in);
+    }
+
+    if (ngx_http_egress_inflate_add(r, ctx, in) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ctx->busy) {
+
+        /* what was made before goes first */
+
+        rc = ngx_http_next_body_filter(r, NULL);
+
+        plain = NULL;
+        ngx_chain_update_chains(r->pool, &ctx->free, &ctx->busy, &plain,
+                                (ngx_buf_tag_t) &ngx_http_egress_module);
+
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+    }
+
+    for ( ;; ) {
+
+        if (ngx_http_egress_inflate(r, ctx, &plain) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (plain == NULL) {
+            return ctx->busy ? NGX_AGAIN : NGX_OK;
+        }
+
+        if (ngx_http_egress_masked_out(r, ctx, plain) == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_http_egress_masked_out(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_chain_t *in)
+{
+    ngx_int_t     rc;
     ngx_chain_t  *out;
 
     if (ngx_http_egress_redact_body(r, ctx, in, &out) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (out == NULL) {
+    if (out == NULL && ctx->busy == NULL) {
         return NGX_OK;
     }
 

@@ -200,20 +200,21 @@ ngx_http_egress_addresses(ngx_http_egress_ctx_t *ctx,
 
         ngx_inet_set_port(&addr->sockaddr.sockaddr, bound->port);
 
+        addr->name.data = addr->text;
+        addr->name.len = ngx_sock_ntop(&addr->sockaddr.sockaddr,
+                                       addr->socklen, addr->text,
+                                       NGX_SOCKADDR_STRLEN, 1);
+
         if (ngx_egress_address_check(ctx->conf, &addr->sockaddr.sockaddr,
                                      &bound->binding->privates, log)
             != NGX_EGRESS_ADDR_OK)
         {
             ngx_log_error(NGX_LOG_ERR, log, 0,
                           "address %V of \"%V\" is refused",
-                          &rctx->addrs[i].name, &rctx->name);
+                          &addr->name, &rctx->name);
             continue;
         }
 
-        addr->name.data = addr->text;
-        addr->name.len = ngx_sock_ntop(&addr->sockaddr.sockaddr,
-                                       addr->socklen, addr->text,
-                                       NGX_SOCKADDR_STRLEN, 1);
         addrs->n++;
     }
 
