@@ -15,9 +15,7 @@ use Dns;
 use Digest::MD5 qw(md5_hex);
 use IO::Select;
 use IO::Socket::INET;
-use IO::Socket::IP;
 use JSON::PP;
-use POSIX ();
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -30,6 +28,7 @@ my $six = exists $hosts->{last}{'::1'};
 
 my $alert = "\x15\x03\x03\x00\x02\x02\x31";
 my $established = "HTTP/1.1 200 Connection established\r\n\r\n";
+my $opened = length $established;
 
 # what CONNECT is told
 
@@ -51,8 +50,6 @@ my $resolver = 'resolver 127.0.0.1:' . $dns->port . ' ipv6=on;';
 my ($g, @done, @tunnels);
 
 sub head { return "CONNECT $_[0] HTTP/1.1\r\n\r\n" }
-
-sub method { return "\x05\x01\x00" }
 
 sub request {
     my ($name, $port) = @_;
@@ -154,7 +151,7 @@ sub refusal {
 sub tunnel {
     my ($target, %opt) = @_;
     my ($name) = $target =~ /^(.*):/;
-    my $s = $opt{socket} || $g->socket;
+    my $s = $g->socket;
     my $sni = exists $opt{sni} ? $opt{sni} : $name;
     my $data = $opt{data} // Stream::hello($sni) . ($opt{more} // 'more');
     my $head = head($target);
@@ -163,13 +160,13 @@ sub tunnel {
 
     return $s if $opt{wait};
 
-    my ($got) = $g->get($s, $opt{at_once} ? qr/^.{39}|^HTTP.*\}\n$/s
+    my ($got) = $g->get($s, $opt{at_once} ? qr/^.{$opened}|^HTTP.*\}\n$/s
                                           : qr/^\Q$established\E$|\}\n$/);
 
     return refusal($got . $g->get($s)) if $got =~ /^HTTP\S+ [45]/;
 
     if ($opt{at_once}) {
-        return odd($got) if substr($got, 0, 39, '') ne $established;
+        return odd($got) if substr($got, 0, $opened, '') ne $established;
 
     } else {
         return odd($got) if $got ne $established;
@@ -192,7 +189,7 @@ sub socks {
     my $s = $g->socket;
     my $data = Stream::hello($opt{sni} // $name) . ($opt{more} // 'more');
 
-    $g->put($s, method() . request($name, $port)
+    $g->put($s, "\x05\x01\x00" . request($name, $port)
                 . ($opt{at_once} ? $data : ''), $opt{form});
 
     return $s if $opt{wait};
@@ -222,22 +219,21 @@ sub bare {
 }
 
 # The record, and the addresses that had a connection: these and no others.
-# "$expect" is a reason, an address, several as "one|another", or nowhere.
+# "$expect" is a reason, an address, several as "one|another", or nowhere;
+# "$within" is set where an answer was given before the refusal.
 
 sub judged {
-    my ($title, $got, $expect, $host) = @_;
+    my ($title, $got, $expect, $host, $within) = @_;
     my $moved = $hosts->moved;
     my ($one, $end) = news($expect =~ /[.:]|nowhere/ ? 2 : 1, $host);
     my $name = $one->{host} // '';
 
     if ($expect =~ /[.:]/) {
-        like($got, qr/^at (?:\Q$expect\E)$/ , "$title: where it came to")
-            if $expect !~ /\|/;
-        like($got, qr/^at (?:$expect)$/, "$title: where it came to")
-            if $expect =~ /\|/;
-
         my ($to) = $got =~ /^at (.*)/;
         $to //= 'none';
+
+        ok(scalar(grep { $_ eq $to } split /\|/, $expect),
+           "$title: where it came to") or diag("$got, not $expect");
         is($moved, $to, "$title: that address and no other");
         is("$one->{event} $one->{decision} $one->{reason} $name",
            "connection allow allowed $host", "$title: the record");
@@ -253,9 +249,7 @@ sub judged {
     } else {
         my $via = $one->{via} // '';
 
-        # an alert is what is understood within a tunnel
-
-        is($got, $via eq 'tls' || $got eq 'alert' ? 'alert'
+        is($got, $within || $via eq 'tls' ? 'alert'
                  : $via eq 'socks5' ? "reply $reply{$expect}"
                  : $told{$expect}, "$title: what the client is told");
         is($moved, '', "$title: no address was tried");
@@ -347,12 +341,12 @@ for my $case (['a name that is not listed', 'evil.test'],
 
     my $host = $reason eq 'binding_refused' ? $name : '192.0.2.7';
 
-    judged("CONNECT to an address, $title", tunnel("192.0.2.7:443",
+    judged("CONNECT to an address, $title", tunnel('192.0.2.7:443',
                                                    sni => $name),
-           $reason, $host);
+           $reason, $host, 1);
     judged("SOCKS5 to an address, $title", socks('192.0.2.7', 443,
                                                  sni => $name),
-           $reason, $host);
+           $reason, $host, 1);
 }
 
 is(asked(), '', 'none of these names was asked for');
@@ -592,7 +586,6 @@ $dns->zone({
     'own.test' => [{ A => ['127.0.0.1'], ttl => 0 },
                    { A => ['127.0.0.1', '127.0.0.5'], ttl => 0 },
                    { AAAA => ['::ffff:127.0.0.1'], ttl => 0 }],
-    'good.test' => [{ A => ['127.0.0.1'] }, { A => ['127.0.0.3'] }],
     'more.test' => [{ A => ['127.0.0.1', '127.0.0.3', '127.0.0.4'],
                       AAAA => ['::1'] }],
     'inside.test' => [{ A => ['127.0.0.3'], ttl => 0 }],
@@ -639,14 +632,15 @@ for my $round (1 .. 3) {
                $expect, $name);
     }
 
-    my $own_reason = tunnel("own.test:$own");
-    judged("our own listener, $round", $own_reason,
-           $round == 2 ? 'nowhere' : 'address_refused', 'own.test')
-        if $round != 2;
+    my $got = tunnel("own.test:$own");
 
-    if ($round == 2) {
+    if ($round != 2) {
+        judged("our own listener, $round", $got, 'address_refused',
+               'own.test');
+
+    } else {
         my @records = news(2);
-        is($own_reason, 'nowhere', 'our own listener, and a closed port');
+        is($got, 'nowhere', 'our own listener, and a closed port');
         is(scalar(grep { $_->{event} eq 'connection' } @records), 1,
            'no second connection');
         is($records[1]{upstream_addr}, "127.0.0.5:$own",
@@ -671,8 +665,6 @@ is(asked(), '', 'nothing was asked for again');
 
 # An answer that is kept: nginx begins at any of the addresses.
 
-my %to;
-
 for (1 .. 40) {
     my $got = $_ % 4 ? tunnel("more.test:$p", at_once => $_ % 2)
                      : socks('more.test', $p);
@@ -682,8 +674,10 @@ for (1 .. 40) {
 is(asked(), 'more.test A more.test AAAA', 'asked for once');
 
 done();
-is(() = $g->log('error.log') =~ /connect\(\) (?:failed|to) .*upstream: "(?!127\.0\.0\.5:)/g,
-   0, 'no other address failed either');
+
+my @failed = $g->log('error.log') =~ /connect\(\).*upstream: "([^"]+)/g;
+is(scalar(grep { !/^127\.0\.0\.5:/ } @failed), 0,
+   'no other address failed either');
 
 
 # --- O-13, with nothing lifted but one address --------------------------------
@@ -975,13 +969,13 @@ done();
 
 $dns->zone({
     'fine.test' => [{ A => ['127.0.0.1'] }],
-    map({ ("late$_.test" => [{ A => ['127.0.0.1'], delay => 0.9 }]) } 1 .. 9),
-    map({ ("lost$_.test" => [{ rcode => 'NXDOMAIN', delay => 0.9 }]) }
+    map({ ("late$_.test" => [{ A => ['127.0.0.1'], delay => 1.3 }]) } 1 .. 9),
+    map({ ("lost$_.test" => [{ rcode => 'NXDOMAIN', delay => 1.3 }]) }
         1 .. 9),
 });
 
 $g = Stream->start(egress => "$resolver resolver_timeout 20s;",
-                   preread_timeout => '400ms', role => <<"ROLE");
+                   preread_timeout => '700ms', role => <<"ROLE");
 allow_host @{[map { ("late$_.test:$p", "lost$_.test:$p") } 1 .. 9]};
 allow_host fine.test:$p late1.test lost1.test;
 allow_private 127.0.0.1;
@@ -1070,7 +1064,8 @@ for my $name (qw(any.test listed.test loopback.test loopback6.test
     judged("network all, $name, bare TLS", bare($name), 'address_refused',
            $name);
     judged("network all, $name, by an address",
-           tunnel('127.0.0.1:443', sni => $name), 'address_refused', $name);
+           tunnel('127.0.0.1:443', sni => $name), 'address_refused', $name,
+           1);
 }
 
 # nothing is sent to these: no ClientHello, no connection
@@ -1113,6 +1108,7 @@ SKIP: {
 
     $g = Stream->start(egress => $resolver, role => <<"ROLE");
 allow_host bare.test both.test slow.test forbidden.test;
+allow_cidr 127.0.0.8:443;
 allow_private 127.0.0.8;
 ROLE
 
@@ -1150,8 +1146,18 @@ ROLE
         judged("by the allowed address, $form",
                tunnel('127.0.0.8:443', form => $form,
                       sni => 'forbidden.test'),
-               'address_refused', 'forbidden.test');
+               'address_refused', 'forbidden.test', 1);
     }
+
+    # an address that is allowed itself, for a name that is not listed
+
+    asked();
+    judged('an allowed address, another name',
+           tunnel('127.0.0.8:443', sni => 'evil.test'), '127.0.0.8',
+           '127.0.0.8');
+    judged('an allowed address, no name',
+           tunnel('127.0.0.8:443', sni => undef), '127.0.0.8', '127.0.0.8');
+    is(asked(), '', 'nothing was asked for');
 
     judged('bare TLS, two answers', bare('both.test'), '127.0.0.8',
            'both.test');
@@ -1192,7 +1198,8 @@ for my $round (1 .. 3) {
     like($got, qr/\Q$alert\E$/, "a loop, $round: ends with an alert");
     close $s;
 
-    my (@records, @loop);
+    my @records;
+
     for (1 .. 200) {
         push @records, news(0);
         last if @records && grep({ $_->{event} eq 'completion' } @records)
@@ -1202,7 +1209,7 @@ for my $round (1 .. 3) {
         sleep 0.02;
     }
 
-    @loop = grep { $_->{reason} eq 'loop' } @records;
+    my @loop = grep { $_->{reason} eq 'loop' } @records;
 
     is(scalar(@loop), 1, "a loop, $round: one record that says so");
     is("$loop[0]{event} $loop[0]{decision} $loop[0]{host}",
@@ -1215,6 +1222,17 @@ for my $round (1 .. 3) {
     judged("others are served after a loop, $round", tunnel("fine.test:$p"),
            '127.0.0.1', 'fine.test');
 }
+
+# what is over is no part of a loop
+
+my $same = Stream::hello('fine.test');
+
+is(join(' ', grep { $_ ne 'at 127.0.0.1' }
+             map { tunnel("fine.test:$p", data => $same) } 1 .. 70), '',
+   'the same ClientHello, one after the other');
+news(140);
+$hosts->moved;
+
 
 done();
 
@@ -1250,13 +1268,17 @@ sub start {
         for my $address (@addresses) {
             my $l = IO::Socket::IP->new(LocalHost => $address,
                                         LocalPort => $port, Listen => 256,
-                                        ReuseAddr => 1, Blocking => 0,
+                                        ReuseAddr => 1,
                                         ($address =~ /:/ ? (V6Only => 1)
                                                          : ()));
             next if !$l && $address =~ /:/;
 
-            %listen = (), last unless $l;
+            if (!$l) {
+                %listen = ();
+                last;
+            }
 
+            $l->blocking(0);
             $listen{$address} = $l;
             $port ||= $l->sockport;
         }

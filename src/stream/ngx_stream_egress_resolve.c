@@ -132,6 +132,8 @@ static ngx_uint_t
 ngx_stream_egress_addresses(ngx_stream_egress_ctx_t *ctx,
     ngx_resolver_ctx_t *rctx)
 {
+    u_char             text[NGX_SOCKADDR_STRLEN];
+    size_t             len;
     ngx_uint_t         i;
     ngx_connection_t  *c;
     ngx_sockaddr_t     sa;
@@ -156,9 +158,12 @@ ngx_stream_egress_addresses(ngx_stream_egress_ctx_t *ctx,
                                           ctx->dest.privates, c->log)
             != NGX_EGRESS_ADDR_OK)
         {
+            len = ngx_sock_ntop(&sa.sockaddr, rctx->addrs[i].socklen, text,
+                                NGX_SOCKADDR_STRLEN, 0);
+
             ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                          "address %V of \"%V\" is refused",
-                          &rctx->addrs[i].name, &rctx->name);
+                          "address %*s of \"%V\" is refused",
+                          len, text, &rctx->name);
             continue;
         }
 
