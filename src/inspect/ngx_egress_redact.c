@@ -9,12 +9,13 @@
 #include "ngx_egress_redact.h"
 
 
-/* the last three octets of a window tell how far it may move */
+/* the last four octets of a window tell how far it may move */
 
-#define ngx_egress_redact_hash(p)                                            \
-    ((((p)[-2] << 6) ^ ((p)[-1] << 3) ^ (p)[0]) & (NGX_EGRESS_REDACT_HASH - 1))
+#define NGX_EGRESS_REDACT_BLOCK     4
+#define NGX_EGRESS_REDACT_SHIFT     19      /* 32 less the bits of a hash */
 
-#define NGX_EGRESS_REDACT_BLOCK     3
+
+static ngx_inline ngx_uint_t ngx_egress_redact_hash(u_char *p);
 
 
 typedef u_char *(*ngx_egress_redact_pt)(u_char *dst, u_char c,
@@ -72,6 +73,19 @@ static struct {
     { ngx_egress_redact_solidus, ngx_egress_redact_lower },
     { NULL, NULL }
 };
+
+
+static ngx_inline ngx_uint_t
+ngx_egress_redact_hash(u_char *p)
+{
+    uint32_t  block;
+
+    ngx_memcpy(&block, p - NGX_EGRESS_REDACT_BLOCK + 1, sizeof(block));
+
+    /* multiplicative, by the golden ratio: text has few different octets */
+
+    return (uint32_t) (block * 0x9e3779b1) >> NGX_EGRESS_REDACT_SHIFT;
+}
 
 
 ngx_uint_t

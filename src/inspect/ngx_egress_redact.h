@@ -16,7 +16,7 @@
 #define NGX_EGRESS_REDACT_LEN       8
 
 #define NGX_EGRESS_REDACT_SPELLINGS 20
-#define NGX_EGRESS_REDACT_HASH      4096
+#define NGX_EGRESS_REDACT_HASH      8192
 
 
 /* the spellings of one secret, and a table to find them by */

@@ -2,7 +2,7 @@
 """Worker CPU time per request of the gateway, against a stock nginx.
 
 usage: run.py [--rounds N] [--secs S] [--conns C] [--bindings N]
-              [--only keep,audit,connect,handover,pass,bindings]
+              [--only keep,audit,connect,handover,pass,redact,bindings]
               [--modules DIR]
 
 EGRESS_MODULES names the folder of the modules (build/modules), NGINX the
@@ -77,6 +77,7 @@ http {
     server {
         listen 127.0.0.1:%(clear)d;
         root %(files)s;
+        default_type text/plain;
     }
 }
 """
@@ -184,6 +185,28 @@ stream {
     server {
         listen 127.0.0.1:%(port)d;
         proxy_pass 127.0.0.1:%(clear)d;
+    }
+}
+"""
+
+# one text, looked at for the secret or not
+REDACT = """
+egress {
+    ca %(certs)s/ca.pem %(certs)s/ca.key;
+    audit_log off;
+    binding b {
+        hosts api.test;
+        upstream http://127.0.0.1:%(clear)d;
+        secret %(secret)s;
+        placeholder PLACEHOLDER_API_KEY_00000;
+        redact %(redact)s;
+    }
+}
+http {
+    %(common)s
+    server {
+        listen 127.0.0.1:%(port)d;
+        location / { egress_pass b; }
     }
 }
 """
@@ -333,12 +356,24 @@ class Bench:
         self.upstream = Server(self, "upstream", self.load_core)
         os.makedirs(self.path("files"), exist_ok=True)
         with open(self.path("files", "bulk"), "wb") as f:
-            f.truncate(BULK)
+            f.write(self.text(BULK))
         body = '{"data":"%s"}' % ("x" * 1013)
         self.upstream.start(UPSTREAM % {
             "port": self.upstream.port, "status": self.status_port,
             "clear": self.clear_port, "files": self.path("files"),
             "certs": self.path("certs"), "body": body})
+
+    def text(self, size):
+        """JSON as services send it, without any secret in it."""
+        rnd = random.Random(1)
+        words = ["id", "name", "full_name", "html_url", "description",
+                 "created_at", "node_id", "https://api.test/repos/o/r",
+                 "ghp_", "Bearer", "true", "null"]
+        part = ",".join('"%s":"%s %x"' % (rnd.choice(words),
+                                          rnd.choice(words),
+                                          rnd.getrandbits(64))
+                        for _ in range(20000))
+        return (part * (size // len(part) + 1))[:size].encode()
 
     def stock(self, name, log=False):
         s = Server(self, name, self.worker_core)
@@ -361,6 +396,17 @@ class Bench:
             "common": COMMON, "port": s.port, "certs": self.path("certs"),
             "clear": self.clear_port, "socket": s.path("terminator.sock"),
             "bindings": self.bindings(1, False)}
+        return s
+
+    def redact(self, name, on):
+        s = Server(self, name, self.worker_core)
+        s.modules = [os.path.join(self.modules, m + ".so") for m in
+                     ("ngx_http_egress_module", "ngx_stream_egress_module")]
+        s.modules.insert(0, STREAM)
+        s.config = REDACT % {
+            "common": COMMON, "port": s.port, "certs": self.path("certs"),
+            "clear": self.clear_port, "secret": self.path("secrets", "00000"),
+            "redact": "on" if on else "off"}
         return s
 
     def tunnel(self, server, connect):
@@ -396,12 +442,12 @@ class Bench:
         if got < BULK:
             raise Broken("%s: %d octets" % (server.name, got))
 
-    def compare_tunnels(self, stock, gateway):
+    def compare_tunnels(self, stock, gateway, connect=True):
         rounds = {stock.name: [], gateway.name: []}
         for n in range(self.args.rounds):
-            pair = [(stock, False), (gateway, True)]
-            for s, connect in pair if n % 2 == 0 else pair[::-1]:
-                rounds[s.name].append(self.tunnel(s, connect))
+            pair = [(stock, False), (gateway, connect)]
+            for s, c in pair if n % 2 == 0 else pair[::-1]:
+                rounds[s.name].append(self.tunnel(s, c))
         return rounds
 
     def gateway(self, name, count=1, audit=False):
@@ -633,7 +679,8 @@ def ratio_line(figure, rounds, target):
 
 
 def main():
-    names = ["keep", "audit", "connect", "handover", "pass", "bindings"]
+    names = ["keep", "audit", "connect", "handover", "pass", "redact",
+             "bindings"]
     ap = argparse.ArgumentParser(description="See README.md.")
     ap.add_argument("--rounds", type=int, default=9)
     ap.add_argument("--secs", type=float, default=1.5)
@@ -691,6 +738,14 @@ def main():
         base, value = (median(r, "rate") for r in rounds.values())
         print("pass-through, MiB/s: stock %.0f, gateway %.0f (%.3f)"
               % (base, value, value / base))
+
+    if "redact" in args.only:
+        rounds = b.compare_tunnels(b.redact("redact-off", False),
+                                   b.redact("redact-on", True), False)
+        base, value = (median(r, "us") for r in rounds.values())
+        more = (value - base) / 1e3
+        print("redaction: %.3f ms/MiB, target <= 0.5, %s"
+              % (more, "met" if more <= 0.5 else "not met"))
 
     if "bindings" in args.only:
         one = b.gateway("one")
