@@ -502,6 +502,14 @@ ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc)
 
     ngx_http_egress_restore(ctx);
 
+    if (r->header_sent && ctx->reason == NGX_EGRESS_ALLOWED
+        && (rc == NGX_HTTP_BAD_GATEWAY || rc == NGX_HTTP_GATEWAY_TIME_OUT))
+    {
+        /* too late for the client to be told: the completion record tells */
+
+        ctx->reason = NGX_EGRESS_HTTP_RESPONSE_INCOMPLETE;
+    }
+
     if (ctx->finalize_request) {
         ctx->finalize_request(r, rc);
     }
