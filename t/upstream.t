@@ -150,7 +150,7 @@ $::Main->('https://127.0.0.1:$TEST_NGINX_ALIEN_PORT')
 --- response_headers_like
 Proxy-Status: egress-1; error=tls_certificate_error; .*
 --- error_log
-certificate does not match "api.test"
+certificate verify error: (62:
 
 
 
@@ -162,7 +162,7 @@ $::Main->('https://127.0.0.1:$TEST_NGINX_ALIEN_PORT')
 --- error_code eval
 [502, 502, 502]
 --- error_log
-certificate does not match "api.test"
+certificate verify error: (62:
 
 
 

@@ -359,6 +359,7 @@ typedef struct {
 struct ngx_egress_secret_s {
     ngx_str_t                 path;
     ngx_egress_vault_t       *vault;
+    ngx_uint_t                index;        /* among all */
     ngx_egress_place_t        place;
     unsigned                  fixed:1;      /* "static" */
     unsigned                  insecure:1;   /* "insecure_permissions" */

@@ -23,6 +23,15 @@
 #endif
 
 
+/* 1.29.0: a return code of its own for 103; no other code has this value */
+
+#ifdef NGX_HTTP_UPSTREAM_EARLY_HINTS
+#define ngx_egress_early_hints  NGX_HTTP_UPSTREAM_EARLY_HINTS
+#else
+#define ngx_egress_early_hints  41
+#endif
+
+
 /* 1.25.0: QUIC listeners */
 
 #if (NGX_HTTP_V3)

@@ -611,6 +611,7 @@ ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path, ngx_uint_t fixed,
     secret->path = *path;
     secret->fixed = fixed;
     secret->insecure = insecure;
+    secret->index = ecf->secrets.nelts;
 
     if (ngx_conf_full_name(cf->cycle, &secret->path, 1) != NGX_OK) {
         return NULL;

@@ -108,6 +108,19 @@ typedef struct ngx_http_egress_inflate_s  ngx_http_egress_inflate_t;
 
 
 /*
+ * The spellings of one value of a secret, on locked pages: shared by requests
+ * that carry it, and wiped with the last of them.
+ */
+
+typedef struct {
+    ngx_uint_t                     refs;
+    ngx_uint_t                     generation;
+    ngx_egress_redact_t           *redact;
+    size_t                         size;
+} ngx_http_egress_spellings_t;
+
+
+/*
  * The state of a request, kept by a cleanup of the main request's pool: it
  * outlives internal redirects, which clear module contexts (P10).
  */
@@ -129,6 +142,7 @@ typedef struct {
 
     ngx_http_egress_field_t       *fields;      /* by field index */
     ngx_array_t                    copies;      /* ngx_http_egress_copy_t */
+    ngx_array_t                    kept;        /* the same, of the answer */
     size_t                         request_size;
     ngx_uint_t                     content_types;
 
@@ -144,8 +158,12 @@ typedef struct {
 
     ngx_str_t                      upgrade;     /* what the client asks for */
     ngx_table_elt_t               *accept_encoding;
+    ngx_table_elt_t               *websocket_key;
+    ngx_uint_t                     nupgrades;
 
-    ngx_egress_redact_t           *redact;      /* of the worker */
+    ngx_http_egress_spellings_t   *spellings;   /* a reference */
+    ngx_egress_redact_t           *redact;      /* within it */
+    ngx_uint_t                     generation;  /* of the secret sent, or 0 */
     u_char                        *held;
     size_t                         nheld;
     ngx_chain_t                   *free;
@@ -180,6 +198,8 @@ typedef struct {
     unsigned                       sync:1;      /* the resolver is called */
     unsigned                       redacting:1; /* the body */
     unsigned                       upgrade_failed:1;
+    unsigned                       foreign:1;
+    unsigned                       websocket:1; /* version 13 */
 } ngx_http_egress_ctx_t;
 
 
@@ -199,6 +219,8 @@ typedef struct {
 #define NGX_HTTP_EGRESS_NAME_TYPE        7
 #define NGX_HTTP_EGRESS_NAME_UPGRADE     8
 #define NGX_HTTP_EGRESS_NAME_ENCODING    9
+#define NGX_HTTP_EGRESS_NAME_KEY         10
+#define NGX_HTTP_EGRESS_NAME_VERSION     11
 
 
 /*
@@ -260,6 +282,10 @@ ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
 ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
+/* Looks once more whether the secret that was decided on may be used. */
+ngx_uint_t ngx_http_egress_credential_state(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
 /*
  * The value of a bound field while the upstream request is built, and nothing
  * at any other time (prototype P6, design 3).
@@ -278,6 +304,10 @@ ngx_int_t ngx_http_egress_note_request(ngx_http_request_t *r,
 u_char *ngx_http_egress_alloc(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, size_t len);
 
+/* The same for what an answer needs until it has been sent. */
+u_char *ngx_http_egress_keep(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, size_t len);
+
 /* Wipes all copies of secrets that the request made. */
 void ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
 
@@ -286,6 +316,19 @@ void ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
  * upstream connection.
  */
 void ngx_http_egress_wipe_connection(ngx_connection_t *c, size_t size);
+
+
+/*
+ * ngx_http_egress_guard.c: between the stock proxy module and its upstream.
+ */
+
+/*
+ * Wraps the handlers of the upstream request that is being built, which has
+ * asked for the first field: headers of answers are parsed in silence, and at
+ * the end copies are wiped.
+ */
+void ngx_http_egress_guard(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 
 
 /*
@@ -325,11 +368,12 @@ ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
     ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log);
 
 /*
- * Takes over a connection that is idle now.  Returns NGX_OK, or NGX_DECLINED
+ * Takes over a connection that is idle now; "generation" is that of the secret
+ * that was sent on it, or 0.  Returns NGX_OK, or NGX_DECLINED
  * where it can't be kept: it then stays the caller's.
  */
 ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
-    ngx_connection_t *c, ngx_peer_connection_t *pc);
+    ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation);
 
 #if (NGX_HTTP_SSL)
 
@@ -384,6 +428,10 @@ void ngx_http_egress_clean_response(ngx_http_request_t *r,
 ngx_uint_t ngx_http_egress_auth_loop(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
+/* Tells whether a 101 answers the WebSocket handshake (RFC 6455, 4.1). */
+ngx_uint_t ngx_http_egress_switched(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
 /* Counts equal 401s in a row, by connection. */
 void ngx_http_egress_note_status(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
@@ -392,6 +440,19 @@ void ngx_http_egress_note_status(ngx_http_request_t *r,
 /*
  * ngx_http_egress_redact.c: no answer gives a secret back, DESIGN 6.7.
  */
+
+/* Prepares the tables of a worker; all memory of them is locked. */
+ngx_int_t ngx_http_egress_redact_init(ngx_cycle_t *cycle,
+    ngx_egress_conf_t *ecf);
+
+/*
+ * Takes a reference to the spellings of the value that is being sent; it is
+ * given back with the request.  Returns NGX_OK, also for a secret that is too
+ * short to be looked for, or NGX_ERROR.
+ */
+ngx_int_t ngx_http_egress_redact_note(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret,
+    ngx_str_t *value);
 
 /*
  * Masks the fields of an answer and decides about its body: ctx->redacting is

@@ -10,8 +10,8 @@
 #include <ngx_http_egress.h>
 
 
-/* interim answers to one request */
-#define NGX_HTTP_EGRESS_INTERIMS  16
+/* how far a clock that stamps secret files may be ahead, in seconds */
+#define NGX_HTTP_EGRESS_CLOCK_SLACK  300
 
 
 static ngx_uint_t ngx_http_egress_swap(ngx_http_request_t *r,
@@ -26,15 +26,11 @@ static void ngx_http_egress_strip(ngx_http_egress_ctx_t *ctx,
 static ngx_uint_t ngx_http_egress_secret_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
 
-static void ngx_http_egress_guard(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
-static ngx_int_t ngx_http_egress_process_header(ngx_http_request_t *r);
-static ngx_int_t ngx_http_egress_interim(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
-static ngx_int_t ngx_http_egress_reinit(ngx_http_request_t *r);
-static void ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc);
 static ngx_int_t ngx_http_egress_field_pass(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, ngx_http_egress_field_t *field);
+    ngx_http_variable_value_t *v, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_field_t *field);
+static ngx_uint_t ngx_http_egress_field_own(ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_field_t *field);
 static ngx_int_t ngx_http_egress_field_secret(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, ngx_http_egress_ctx_t *ctx,
     ngx_http_egress_field_t *field);
@@ -120,14 +116,12 @@ ngx_http_egress_swap(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         }
     }
 
-    if (ctx->credential == NGX_HTTP_EGRESS_CRED_SWAPPED) {
-        return ngx_http_egress_secret_state(r, ctx, cred);
+    if (ctx->foreign && ctx->req.bound->binding->foreign_refused) {
+        return NGX_EGRESS_FOREIGN_CREDENTIAL;
     }
 
-    if (ctx->credential == NGX_HTTP_EGRESS_CRED_FOREIGN
-        && ctx->req.bound->binding->foreign_refused)
-    {
-        return NGX_EGRESS_FOREIGN_CREDENTIAL;
+    if (ctx->credential == NGX_HTTP_EGRESS_CRED_SWAPPED) {
+        return ngx_http_egress_secret_state(r, ctx, cred);
     }
 
     return NGX_EGRESS_ALLOWED;
@@ -200,8 +194,12 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         field->bound = header;
         ctx->credential = NGX_HTTP_EGRESS_CRED_SWAPPED;
 
-    } else if (ctx->credential == NGX_HTTP_EGRESS_CRED_NONE) {
-        ctx->credential = NGX_HTTP_EGRESS_CRED_FOREIGN;
+    } else {
+        ctx->foreign = 1;
+
+        if (ctx->credential == NGX_HTTP_EGRESS_CRED_NONE) {
+            ctx->credential = NGX_HTTP_EGRESS_CRED_FOREIGN;
+        }
     }
 
     return NGX_EGRESS_ALLOWED;
@@ -250,10 +248,26 @@ ngx_http_egress_strip(ngx_http_egress_ctx_t *ctx,
 }
 
 
+ngx_uint_t
+ngx_http_egress_credential_state(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    if (ctx->credential != NGX_HTTP_EGRESS_CRED_SWAPPED
+        && ctx->credential != NGX_HTTP_EGRESS_CRED_SET)
+    {
+        return NGX_EGRESS_ALLOWED;
+    }
+
+    return ngx_http_egress_secret_state(r, ctx,
+                                        &ctx->req.bound->binding->credential);
+}
+
+
 static ngx_uint_t
 ngx_http_egress_secret_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred)
 {
+    time_t     age;
     ngx_str_t  id;
 
     switch (ngx_egress_secret_get(ctx->conf, cred->secret, NULL, &id,
@@ -264,7 +278,13 @@ ngx_http_egress_secret_state(ngx_http_request_t *r,
         ngx_memcpy(ctx->credential_id, id.data, sizeof(ctx->credential_id));
         ctx->has_credential_id = 1;
 
-        if (cred->ttl && ngx_egress_secret_age(cred->secret) > cred->ttl) {
+        age = ngx_egress_secret_age(cred->secret);
+
+        if (cred->ttl
+            && (age > cred->ttl || age < -NGX_HTTP_EGRESS_CLOCK_SLACK))
+        {
+            /* a file of the future would never grow old */
+
             ctx->credential = NGX_HTTP_EGRESS_CRED_MISSING;
             return NGX_EGRESS_CREDENTIAL_EXPIRED;
         }
@@ -339,186 +359,15 @@ ngx_http_egress_field_variable(ngx_http_request_t *r,
         return ngx_http_egress_field_secret(r, v, ctx, field);
 
     default: /* NGX_HTTP_EGRESS_PASS */
-        return ngx_http_egress_field_pass(r, v, field);
-    }
-}
-
-
-static void
-ngx_http_egress_guard(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
-{
-    ngx_http_upstream_t  *u;
-
-    u = r->upstream;
-
-    ctx->injected = 1;
-
-    ctx->process_header = u->process_header;
-    ctx->reinit_request = u->reinit_request;
-    ctx->finalize_request = u->finalize_request;
-
-    u->process_header = ngx_http_egress_process_header;
-    u->reinit_request = ngx_http_egress_reinit;
-    u->finalize_request = ngx_http_egress_finalize;
-}
-
-
-/* before another attempt the proxy module starts over with its own parser */
-
-static ngx_int_t
-ngx_http_egress_reinit(ngx_http_request_t *r)
-{
-    ngx_int_t               rc;
-    ngx_http_egress_ctx_t  *ctx;
-
-    ctx = ngx_http_egress_get_ctx(r);
-
-    if (ctx == NULL) {
-        return NGX_ERROR;
-    }
-
-    rc = ctx->reinit_request(r);
-
-    ctx->process_header = r->upstream->process_header;
-    r->upstream->process_header = ngx_http_egress_process_header;
-
-    return rc;
-}
-
-
-/*
- * Core quotes malformed lines of a response at error level, and an upstream
- * may have put the secret there (DESIGN 6.7, security X-34).
- */
-
-static ngx_int_t
-ngx_http_egress_process_header(ngx_http_request_t *r)
-{
-    ngx_log_t              *log;
-    ngx_int_t               rc;
-    ngx_uint_t              level;
-    ngx_http_egress_ctx_t  *ctx;
-
-    ctx = ngx_http_egress_get_ctx(r);
-
-    if (ctx == NULL) {
-        return NGX_ERROR;
-    }
-
-    log = r->connection->log;
-    level = log->log_level;
-
-    if ((level & NGX_LOG_DEBUG_ALL) || level > NGX_LOG_CRIT) {
-        log->log_level = NGX_LOG_CRIT;
-    }
-
-    rc = ctx->process_header(r);
-
-    log->log_level = level;
-
-    if (rc == NGX_OK && r->upstream->headers_in.status_n > 0
-        && r->upstream->headers_in.status_n < NGX_HTTP_OK)
-    {
-        rc = ngx_http_egress_interim(r, ctx);
-    }
-
-    if (rc == NGX_ERROR || rc == NGX_HTTP_UPSTREAM_INVALID_HEADER) {
-        ngx_log_error(NGX_LOG_ERR, log, 0,
-                      "upstream of binding \"%V\" sent an invalid response",
-                      &ctx->req.bound->binding->name);
-    }
-
-    /* a status line sets up another parser for the lines that follow it */
-
-    if (r->upstream->process_header != ngx_http_egress_process_header) {
-        ctx->process_header = r->upstream->process_header;
-        r->upstream->process_header = ngx_http_egress_process_header;
-    }
-
-    return rc;
-}
-
-
-/*
- * An interim answer (RFC 9110, 15.2) is dropped, and what follows it is read
- * with a parser that starts over; of 101 only one that was asked for is final.
- */
-
-static ngx_int_t
-ngx_http_egress_interim(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
-{
-    ngx_http_upstream_t  *u;
-
-    u = r->upstream;
-
-    if (u->headers_in.status_n == NGX_HTTP_SWITCHING_PROTOCOLS) {
-
-        if (ctx->upgrade.len) {
-            return NGX_OK;
-        }
-
-        ctx->upgrade_failed = 1;
-        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
-    }
-
-    if (++ctx->interims > NGX_HTTP_EGRESS_INTERIMS
-        || ctx->reinit_request(r) != NGX_OK)
-    {
-        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
-    }
-
-    ngx_memzero(&u->headers_in, sizeof(ngx_http_upstream_headers_in_t));
-    u->headers_in.content_length_n = -1;
-    u->headers_in.last_modified_time = -1;
-    u->keepalive = 0;
-
-    if (ngx_list_init(&u->headers_in.headers, r->pool, 8,
-                      sizeof(ngx_table_elt_t))
-        != NGX_OK
-        || ngx_list_init(&u->headers_in.trailers, r->pool, 2,
-                         sizeof(ngx_table_elt_t))
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ctx->process_header = u->process_header;
-
-    return (u->buffer.pos < u->buffer.last) ? ctx->process_header(r)
-                                            : NGX_AGAIN;
-}
-
-
-static void
-ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc)
-{
-    ngx_http_egress_ctx_t  *ctx;
-
-    ctx = ngx_http_egress_get_ctx(r);
-
-    if (ctx == NULL) {
-        return;
-    }
-
-    ngx_http_egress_restore(ctx);
-
-    if (r->header_sent && ctx->reason == NGX_EGRESS_ALLOWED
-        && (rc == NGX_HTTP_BAD_GATEWAY || rc == NGX_HTTP_GATEWAY_TIME_OUT))
-    {
-        /* too late for the client to be told: the completion record tells */
-
-        ctx->reason = NGX_EGRESS_HTTP_RESPONSE_INCOMPLETE;
-    }
-
-    if (ctx->finalize_request) {
-        ctx->finalize_request(r, rc);
+        return ngx_http_egress_field_pass(r, v, ctx, field);
     }
 }
 
 
 static ngx_int_t
 ngx_http_egress_field_pass(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, ngx_http_egress_field_t *field)
+    ngx_http_variable_value_t *v, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_field_t *field)
 {
     size_t            len;
     u_char           *p;
@@ -528,7 +377,11 @@ ngx_http_egress_field_pass(ngx_http_request_t *r,
 
     first = field->header;
 
-    if (first == NULL) {
+    if (first == NULL
+        || (!ngx_http_egress_field_own(ctx, field)
+            && !ngx_http_egress_header_passed(ctx->req.bound->binding,
+                                              first)))
+    {
         return NGX_OK;
     }
 
@@ -600,6 +453,34 @@ ngx_http_egress_field_pass(ngx_http_request_t *r,
 }
 
 
+/* for this binding a credential, not a field that only others name */
+
+static ngx_uint_t
+ngx_http_egress_field_own(ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_field_t *field)
+{
+    ngx_uint_t                i;
+    ngx_egress_header_t      *header;
+    ngx_egress_credential_t  *cred;
+
+    cred = &ctx->req.bound->binding->credential;
+
+    if (cred->inject == NGX_EGRESS_INJECT_OFF) {
+        return 0;
+    }
+
+    header = cred->headers.elts;
+
+    for (i = 0; i < cred->headers.nelts; i++) {
+        if (&ctx->fields[header[i].field->index] == field) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static ngx_int_t
 ngx_http_egress_field_secret(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, ngx_http_egress_ctx_t *ctx,
@@ -619,6 +500,15 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
         != NGX_OK)
     {
         return NGX_OK;
+    }
+
+    ctx->generation = ngx_egress_secret_generation(cred->secret);
+
+    if (ctx->req.bound->binding->redact
+        && ngx_http_egress_redact_note(r, ctx, cred->secret, &secret)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     if (field->action == NGX_HTTP_EGRESS_SET) {
@@ -765,6 +655,28 @@ ngx_http_egress_note_request(ngx_http_request_t *r,
 
 
 /* noted before it is used, so that it is wiped whatever happens */
+
+u_char *
+ngx_http_egress_keep(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    size_t len)
+{
+    ngx_http_egress_copy_t  *copy;
+
+    copy = ngx_array_push(&ctx->kept);
+    if (copy == NULL) {
+        return NULL;
+    }
+
+    copy->len = 0;
+    copy->data = ngx_palloc(r->main->pool, len);
+
+    if (copy->data) {
+        copy->len = len;
+    }
+
+    return copy->data;
+}
+
 
 u_char *
 ngx_http_egress_alloc(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,

@@ -24,6 +24,8 @@ static ngx_uint_t ngx_http_egress_target(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_uint_t ngx_http_egress_classify(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_websocket(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_allow(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx);
@@ -42,11 +44,19 @@ ngx_http_egress_handler(ngx_http_request_t *r)
 
     if (ctx && ctx->waiting) {
 
-        /* the host has been resolved, or it can't be */
-
         ctx->waiting = 0;
 
-        return ngx_http_egress_go(r, ctx);
+        if (ctx->resolved) {
+
+            /* the host has been resolved, or it can't be */
+
+            return ngx_http_egress_go(r, ctx);
+        }
+
+        /* the request came here by another way, post_action for one */
+
+        ngx_resolve_name_done(ctx->resolving);
+        ctx->resolving = NULL;
     }
 
     /*
@@ -135,7 +145,8 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     }
 
     if (reason == NGX_EGRESS_ALLOWED && ctx->upgrade.len
-        && !ctx->req.bound->binding->upgrade)
+        && !(ctx->req.bound->binding->upgrade
+             && ngx_http_egress_websocket(r, ctx)))
     {
         reason = NGX_EGRESS_UPGRADE_REFUSED;
     }
@@ -161,17 +172,33 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     case NGX_ERROR:
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
 
-    default: /* NGX_OK, NGX_DECLINED */
-        return ngx_http_egress_go(r, ctx);
+    case NGX_DECLINED:
+        return ngx_http_egress_refuse(r, ctx, ctx->resolve_reason);
+
+    default: /* NGX_OK */
+        return ngx_http_egress_allow(r, ctx);
     }
 }
 
 
+/* once the resolver has answered a request that waited for it */
+
 static ngx_int_t
 ngx_http_egress_go(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    if (ctx->resolve_reason != NGX_EGRESS_ALLOWED) {
-        return ngx_http_egress_refuse(r, ctx, ctx->resolve_reason);
+    ngx_uint_t  reason;
+
+    reason = ctx->resolve_reason;
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+
+        /* access may have been cut off while the host was looked up */
+
+        reason = ngx_http_egress_credential_state(r, ctx);
+    }
+
+    if (reason != NGX_EGRESS_ALLOWED) {
+        return ngx_http_egress_refuse(r, ctx, reason);
     }
 
     return ngx_http_egress_allow(r, ctx);
@@ -483,6 +510,22 @@ ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 }
 
 
+/* WebSocket and nothing else, since all else would be judged by nobody */
+
+static ngx_uint_t
+ngx_http_egress_websocket(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    return r->http_version == NGX_HTTP_VERSION_11
+           && r->method == NGX_HTTP_GET
+           && ctx->nupgrades == 1
+           && ctx->upgrade.len == sizeof("websocket") - 1
+           && ngx_strncasecmp(ctx->upgrade.data, (u_char *) "websocket",
+                              sizeof("websocket") - 1)
+              == 0
+           && ctx->websocket && ctx->websocket_key;
+}
+
+
 static ngx_int_t
 ngx_http_egress_allow(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
@@ -578,7 +621,10 @@ ngx_http_egress_create_ctx(ngx_http_request_t *r)
 
     if (ngx_array_init(&ctx->copies, r->main->pool, 4,
                        sizeof(ngx_http_egress_copy_t))
-        != NGX_OK)
+        != NGX_OK
+        || ngx_array_init(&ctx->kept, r->main->pool, 4,
+                          sizeof(ngx_http_egress_copy_t))
+           != NGX_OK)
     {
         return NULL;
     }
@@ -623,6 +669,15 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
     ctx->resolve_reason = NGX_EGRESS_ALLOWED;
     ngx_str_null(&ctx->upgrade);
     ctx->accept_encoding = NULL;
+    ctx->websocket_key = NULL;
+    ctx->websocket = 0;
+    ctx->nupgrades = 0;
+    ctx->foreign = 0;
+    ctx->generation = 0;
+
+    ngx_http_egress_addrs_free(ctx->addrs);
+    ctx->addrs = NULL;
+
 
     ctx->credential = NGX_HTTP_EGRESS_CRED_NONE;
     ctx->has_credential_id = 0;
@@ -643,7 +698,18 @@ ngx_http_egress_cleanup(void *data)
 {
     ngx_http_egress_ctx_t *ctx = data;
 
+    ngx_uint_t               i;
+    ngx_http_egress_copy_t  *kept;
+
     ngx_http_egress_wipe(NULL, ctx);
+
+    kept = ctx->kept.elts;
+
+    for (i = 0; i < ctx->kept.nelts; i++) {
+        ngx_explicit_memzero(kept[i].data, kept[i].len);
+    }
+
+    ctx->kept.nelts = 0;
 }
 
 

@@ -52,6 +52,8 @@ static struct {
     { ngx_string("x-original-url"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("x-rewrite-url"), NGX_HTTP_EGRESS_NAME_REMOVE },
     { ngx_string("x-original-method"), NGX_HTTP_EGRESS_NAME_REMOVE },
+    { ngx_string("sec-websocket-key"), NGX_HTTP_EGRESS_NAME_KEY },
+    { ngx_string("sec-websocket-version"), NGX_HTTP_EGRESS_NAME_VERSION },
     { ngx_string("content-type"), NGX_HTTP_EGRESS_NAME_TYPE },
     { ngx_string("accept-encoding"), NGX_HTTP_EGRESS_NAME_ENCODING },
     { ngx_string("content-encoding"), NGX_HTTP_EGRESS_NAME_OURS },
@@ -136,7 +138,17 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
 
         case NGX_HTTP_EGRESS_NAME_UPGRADE:
             ctx->upgrade = h[i].value;
+            ctx->nupgrades++;
             ctx->remove_headers = 1;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_KEY:
+            ctx->websocket_key = &h[i];
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_VERSION:
+            ctx->websocket = (h[i].value.len == 2
+                              && ngx_strncmp(h[i].value.data, "13", 2) == 0);
             break;
 
         case NGX_HTTP_EGRESS_NAME_ENCODING:
@@ -368,7 +380,10 @@ ngx_http_egress_header_removed(ngx_http_request_t *r,
                    && ngx_http_egress_header_nominated(r, emcf, h));
     }
 
-    if (name->kind == NGX_HTTP_EGRESS_NAME_TYPE) {
+    if (name->kind == NGX_HTTP_EGRESS_NAME_TYPE
+        || name->kind == NGX_HTTP_EGRESS_NAME_KEY
+        || name->kind == NGX_HTTP_EGRESS_NAME_VERSION)
+    {
         return !ngx_http_egress_header_passed(ctx->req.bound->binding, h);
     }
 

@@ -173,7 +173,7 @@ ngx_http_egress_inflate(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     if (state->last && state->in == NULL && b->last < b->end) {
 
-        if (!state->ended) {
+        if (!state->ended && state->stream.total_in) {
             return ngx_http_egress_inflate_failed(state, "cut short");
         }
 
@@ -304,7 +304,7 @@ ngx_http_egress_inflate_buf(ngx_http_egress_inflate_t *state,
 
     if (ctx->free == NULL) {
 
-        if (state->nbufs == NGX_HTTP_EGRESS_INFLATE_BUFS && ctx->busy) {
+        if (state->nbufs >= NGX_HTTP_EGRESS_INFLATE_BUFS && ctx->busy) {
             return NULL;
         }
 
@@ -366,8 +366,7 @@ ngx_http_egress_inflate_alloc(void *opaque, u_int items, u_int size)
 {
     ngx_http_egress_inflate_t *state = opaque;
 
-    return ngx_http_egress_alloc(state->request, state->ctx,
-                                 items * size);
+    return ngx_http_egress_keep(state->request, state->ctx, items * size);
 }
 
 

@@ -91,6 +91,10 @@ ngx_http_egress_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    if (ngx_http_egress_redact_init(cycle, ecf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     return ngx_http_egress_pool_init(cycle, ecf);
 }
 

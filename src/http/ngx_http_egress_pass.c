@@ -66,7 +66,6 @@ static struct {
     { "proxy_request_buffering", "off" },
     { "proxy_buffering", "off" },
     { "proxy_redirect", "off" },
-    { "proxy_next_upstream", "error" },
     { "proxy_intercept_errors", "off" },
     { "proxy_pass_request_body", "on" },
     { "proxy_pass_request_headers", "on" },
@@ -272,6 +271,13 @@ ngx_http_egress_pass_proxy(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
 
     rv = ngx_http_egress_proxy(cf, "proxy_ssl_protocols", "TLSv1.2",
                                "TLSv1.3");
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    /* the peer gives no second try to a request that was sent */
+
+    rv = ngx_http_egress_proxy(cf, "proxy_next_upstream", "error", "timeout");
     if (rv != NGX_CONF_OK) {
         return rv;
     }
@@ -593,8 +599,8 @@ ngx_http_egress_pass_unsafe(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf)
 
     next = ucf->next_upstream & ~NGX_CONF_BITMASK_SET;
 
-    if (next != NGX_HTTP_UPSTREAM_FT_ERROR
-        && next != NGX_HTTP_UPSTREAM_FT_OFF)
+    if (next & ~(NGX_HTTP_UPSTREAM_FT_ERROR|NGX_HTTP_UPSTREAM_FT_TIMEOUT
+                 |NGX_HTTP_UPSTREAM_FT_OFF))
     {
         return "proxy_next_upstream";
     }

@@ -34,6 +34,8 @@ static ngx_int_t ngx_http_egress_next_address(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer);
 static void ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
+static void ngx_http_egress_again(ngx_peer_connection_t *pc,
+    ngx_http_egress_peer_t *peer);
 static ngx_int_t ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer);
 static ngx_uint_t ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
@@ -225,21 +227,8 @@ ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
 
         peer->ctx->reason = ngx_http_egress_peer_error(pc, peer);
 
-        if (peer->request->upstream->request_sent) {
 
-            /* the next address is for a request that nobody has seen */
-
-            pc->tries = 0;
-        }
-
-        /* nginx gives a failed cached connection one more try */
-
-        if (pc->cached
-            && (!peer->repeatable || peer->request->upstream->buffer.last
-                                     != peer->request->upstream->buffer.start))
-        {
-            pc->cached = 0;
-        }
+        ngx_http_egress_again(pc, peer);
 
 #if (NGX_HTTP_SSL)
         if (!peer->request->upstream->request_sent) {
@@ -270,6 +259,40 @@ ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
 }
 
 
+/*
+ * The next address is for a request that nobody has seen.  Only where a kept
+ * connection failed before an octet of an answer all of them are tried once
+ * more, with a request that may be repeated; nginx adds a try of its own then.
+ */
+
+static void
+ngx_http_egress_again(ngx_peer_connection_t *pc, ngx_http_egress_peer_t *peer)
+{
+    ngx_uint_t            closed;
+    ngx_connection_t     *c;
+    ngx_http_upstream_t  *u;
+
+    c = pc->connection;
+    u = peer->request->upstream;
+
+    closed = (c && !c->read->timedout && !c->write->timedout);
+
+    if (pc->cached && closed
+        && (!u->request_sent
+            || (peer->repeatable && u->buffer.last == u->buffer.start)))
+    {
+        pc->tries = peer->ctx->addrs ? peer->ctx->addrs->n - 1 : 0;
+        return;
+    }
+
+    pc->cached = 0;
+
+    if (u->request_sent) {
+        pc->tries = 0;
+    }
+}
+
+
 static ngx_int_t
 ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer)
@@ -293,7 +316,8 @@ ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
         return NGX_DECLINED;
     }
 
-    return ngx_http_egress_pool_put(peer->bound, c, pc);
+    return ngx_http_egress_pool_put(peer->bound, c, pc,
+                                    peer->ctx->generation);
 }
 
 
@@ -396,11 +420,25 @@ ngx_http_egress_set_session(ngx_peer_connection_t *pc, void *data)
 {
     ngx_http_egress_peer_t *peer = data;
 
+    ngx_ssl_conn_t     *ssl;
     ngx_ssl_session_t  *session;
 
-    SSL_set_app_data(pc->connection->ssl->connection, peer);
-    SSL_set_info_callback(pc->connection->ssl->connection,
-                          ngx_http_egress_peer_info);
+    ssl = pc->connection->ssl->connection;
+
+    SSL_set_app_data(ssl, peer);
+    SSL_set_info_callback(ssl, ngx_http_egress_peer_info);
+
+    /*
+     * nginx takes a common name for the host where there is no other name,
+     * and a wildcard within a label (RFC 9525, 6.3 and 2): not so here.
+     */
+
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
+                           |X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+
+    if (SSL_set1_host(ssl, (char *) peer->bound->name->sn.str.data) != 1) {
+        return NGX_ERROR;
+    }
 
     session = ngx_http_egress_pool_session(peer->bound);
 
@@ -441,7 +479,9 @@ ngx_http_egress_peer_info(const ngx_ssl_conn_t *ssl_conn, int where, int ret)
 {
     ngx_http_egress_peer_t  *peer;
 
-    if (!(where & SSL_CB_READ_ALERT) || (ret >> 8) != SSL3_AL_FATAL) {
+    if ((where & SSL_CB_READ_ALERT) != SSL_CB_READ_ALERT
+        || (ret >> 8) != SSL3_AL_FATAL)
+    {
         return;
     }
 

@@ -178,7 +178,7 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
 
 ngx_int_t
 ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
-    ngx_peer_connection_t *pc)
+    ngx_peer_connection_t *pc, ngx_uint_t generation)
 {
     ngx_queue_t             *q;
     ngx_http_egress_item_t  *item;
@@ -224,7 +224,8 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
         item->addr.name.len = pc->name->len;
     }
 
-    item->generation = ngx_http_egress_pool_generation(bound);
+    item->generation = generation ? generation
+                                  : ngx_http_egress_pool_generation(bound);
 
     c->read->delayed = 0;
     ngx_add_timer(c->read, ngx_http_egress_pool->timeout);

@@ -13,17 +13,22 @@
 
 
 /* secrets whose spellings a worker keeps; others are made when needed */
-#define NGX_HTTP_EGRESS_REDACT_SLOTS  256
+#define NGX_HTTP_EGRESS_REDACT_TABLES  256
 
+
+/* mutable state of a worker: by the index of a secret, and which were made */
 
 typedef struct {
-    ngx_egress_secret_t      *secret;
-    ngx_uint_t                generation;
-    ngx_egress_redact_t      *redact;
-    size_t                    size;
-} ngx_http_egress_redact_slot_t;
+    ngx_http_egress_spellings_t  **slots;
+    ngx_uint_t                     kept[NGX_HTTP_EGRESS_REDACT_TABLES];
+    ngx_uint_t                     next;
+} ngx_http_egress_tables_t;
 
 
+static ngx_int_t ngx_http_egress_redact_text(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_lines(ngx_http_request_t *r,
+    const char *name);
 static ngx_uint_t ngx_http_egress_textual(ngx_str_t *type);
 static void ngx_http_egress_redact_headers(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
@@ -35,18 +40,27 @@ static ngx_int_t ngx_http_egress_redact_held(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, size_t len, ngx_chain_t ***last);
 static ngx_int_t ngx_http_egress_redact_link(ngx_http_request_t *r,
     ngx_buf_t *b, ngx_chain_t ***last);
-static ngx_egress_redact_t *ngx_http_egress_spellings(
-    ngx_egress_secret_t *secret, ngx_str_t *value, ngx_log_t *log);
+static void ngx_http_egress_redact_cleanup(void *data);
+static void ngx_http_egress_table_add(ngx_uint_t index,
+    ngx_http_egress_spellings_t *spellings);
+static ngx_http_egress_spellings_t *ngx_http_egress_spellings(
+    ngx_str_t *value, ngx_log_t *log);
+static void ngx_http_egress_spellings_free(
+    ngx_http_egress_spellings_t *spellings);
 
 
-/* mutable state of a worker; the pages are locked, and wiped when given back */
-
-static ngx_http_egress_redact_slot_t
-    ngx_http_egress_redact_slots[NGX_HTTP_EGRESS_REDACT_SLOTS];
+static ngx_http_egress_tables_t  ngx_http_egress_tables;
 
 
 static ngx_str_t  ngx_http_egress_textual_types[] = {
     ngx_string("application/json"),
+    ngx_string("application/x-ndjson"),
+    ngx_string("application/ndjson"),
+    ngx_string("application/jsonl"),
+    ngx_string("application/json-seq"),
+    ngx_string("application/graphql"),
+    ngx_string("application/yaml"),
+    ngx_string("application/x-yaml"),
     ngx_string("application/xml"),
     ngx_string("application/javascript"),
     ngx_string("application/ecmascript"),
@@ -74,44 +88,86 @@ ngx_int_t
 ngx_http_egress_redact_header(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_int_t              rc;
-    ngx_str_t              value, *encoding;
+    ngx_str_t              value;
+    ngx_uint_t             status;
     ngx_egress_secret_t   *secret;
     ngx_egress_binding_t  *binding;
 
     binding = ctx->req.bound->binding;
     secret = binding->credential.secret;
+    status = r->headers_out.status;
 
-    if (!binding->redact || secret == NULL
-        || ngx_egress_secret_get(ctx->conf, secret, &value, NULL,
-                                 r->connection->log)
-           != NGX_OK)
-    {
+    if (!binding->redact || secret == NULL) {
         return NGX_OK;
     }
 
-    ctx->redact = ngx_http_egress_spellings(secret, &value,
-                                            r->connection->log);
+    /* what was sent counts; without a credential, what could have been */
+
+    if (ctx->generation == 0
+        && ngx_egress_secret_get(ctx->conf, secret, &value, NULL,
+                                 r->connection->log)
+           == NGX_OK
+        && ngx_http_egress_redact_note(r, ctx, secret, &value) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
     if (ctx->redact == NULL) {
-        return value.len < NGX_EGRESS_REDACT_LEN ? NGX_OK : NGX_DECLINED;
+        return NGX_OK;
     }
 
     ngx_http_egress_redact_headers(r, ctx);
 
-    if (!ngx_http_egress_textual(&r->headers_out.content_type)
-        || r->header_only || r->method == NGX_HTTP_HEAD
-        || r->headers_out.status == NGX_HTTP_NO_CONTENT
-        || r->headers_out.status == NGX_HTTP_NOT_MODIFIED
-        || r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS)
+    if (r->header_only || r->method == NGX_HTTP_HEAD
+        || status == NGX_HTTP_NO_CONTENT
+        || status == NGX_HTTP_NOT_MODIFIED
+        || status == NGX_HTTP_SWITCHING_PROTOCOLS)
     {
         return NGX_OK;
     }
 
+    return ngx_http_egress_redact_text(r, ctx);
+}
+
+
+static ngx_int_t
+ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_str_t    *type, *encoding;
+    const char   *what;
+    ngx_uint_t    types, encodings;
+
+    static ngx_str_t  ranges = ngx_string("multipart/byteranges");
+
+    type = &r->headers_out.content_type;
+
+    types = ngx_http_egress_lines(r, "content-type");
+    encodings = ngx_http_egress_lines(r, "content-encoding");
+
+    if (r->headers_out.status == NGX_HTTP_PARTIAL_CONTENT
+        && type->len >= ranges.len
+        && ngx_strncasecmp(type->data, ranges.data, ranges.len) == 0)
+    {
+        what = "parts of something";
+        goto refused;
+    }
+
+    if (types < 2 && !ngx_http_egress_textual(type)) {
+        return NGX_OK;
+    }
+
     if (r->headers_out.status == NGX_HTTP_PARTIAL_CONTENT) {
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "upstream of binding \"%V\" sent a part of a text",
-                      &binding->name);
-        return NGX_DECLINED;
+        what = "a part of a text";
+        goto refused;
+    }
+
+    what = "an encoded text";
+
+    if (encodings > 1
+        || (ngx_http_egress_lines(r, "transfer-encoding")
+            && !r->upstream->headers_in.chunked))
+    {
+        goto refused;
     }
 
     encoding = r->headers_out.content_encoding
@@ -120,16 +176,10 @@ ngx_http_egress_redact_header(ngx_http_request_t *r,
     if (encoding && encoding->len
         && (encoding->len != 8
             || ngx_strncasecmp(encoding->data, (u_char *) "identity", 8)
-               != 0))
+               != 0)
+        && ngx_http_egress_inflate_init(r, ctx, encoding) != NGX_OK)
     {
-        rc = ngx_http_egress_inflate_init(r, ctx, encoding);
-
-        if (rc != NGX_OK) {
-            ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                          "upstream of binding \"%V\" sent an encoded text",
-                          &binding->name);
-            return NGX_DECLINED;
-        }
+        goto refused;
     }
 
     ctx->redacting = 1;
@@ -139,6 +189,51 @@ ngx_http_egress_redact_header(ngx_http_request_t *r,
     r->allow_ranges = 0;
 
     return NGX_OK;
+
+refused:
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "upstream of binding \"%V\" sent %s",
+                  &ctx->req.bound->binding->name, what);
+
+    return NGX_DECLINED;
+}
+
+
+/* how many lines of a field the upstream has sent; "name" is in lower case */
+
+static ngx_uint_t
+ngx_http_egress_lines(ngx_http_request_t *r, const char *name)
+{
+    size_t            len;
+    ngx_uint_t        i, n;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    n = 0;
+    len = ngx_strlen(name);
+
+    part = &r->upstream->headers_in.headers.part;
+    h = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                return n;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        if (h[i].key.len == len
+            && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
+        {
+            n++;
+        }
+    }
 }
 
 
@@ -157,7 +252,10 @@ ngx_http_egress_textual(ngx_str_t *type)
 
     last = type->data + type->len;
 
-    for (p = type->data; p < last && *p != ';' && *p != ' '; p++) {
+    for (p = type->data;
+         p < last && *p != ';' && *p != ' ' && *p != '\t';
+         p++)
+    {
         /* void */
     }
 
@@ -189,7 +287,10 @@ ngx_http_egress_textual(ngx_str_t *type)
 }
 
 
-/* values are in the buffer of the upstream's header, which is ours */
+/*
+ * Values are in the buffer of the upstream's header, which is ours, and those
+ * that go to the client are the same octets; variables show the others.
+ */
 
 static void
 ngx_http_egress_redact_headers(ngx_http_request_t *r,
@@ -199,7 +300,7 @@ ngx_http_egress_redact_headers(ngx_http_request_t *r,
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
 
-    part = &r->headers_out.headers.part;
+    part = &r->upstream->headers_in.headers.part;
     h = part->elts;
 
     for (i = 0; /* void */ ; i++) {
@@ -281,8 +382,8 @@ ngx_http_egress_redact_buf(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
             /* what may be the start of a secret waits for what follows it */
 
             if (ctx->held == NULL) {
-                ctx->held = ngx_http_egress_alloc(r, ctx,
-                                                  2 * ctx->redact->max);
+                ctx->held = ngx_http_egress_keep(r, ctx,
+                                                 2 * ctx->redact->max);
                 if (ctx->held == NULL) {
                     return NGX_ERROR;
                 }
@@ -443,61 +544,149 @@ ngx_http_egress_redact_link(ngx_http_request_t *r, ngx_buf_t *b,
 }
 
 
-static ngx_egress_redact_t *
-ngx_http_egress_spellings(ngx_egress_secret_t *secret, ngx_str_t *value,
-    ngx_log_t *log)
+ngx_int_t
+ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_egress_secret_t *secret, ngx_str_t *value)
 {
-    void                           *mem;
-    size_t                          size;
-    ngx_uint_t                      generation;
-    ngx_http_egress_redact_slot_t  *slot;
+    ngx_uint_t                    generation;
+    ngx_pool_cleanup_t           *cln;
+    ngx_http_egress_spellings_t  *spellings, **slot;
+
+    if (ctx->spellings || value->len < NGX_EGRESS_REDACT_LEN) {
+        return NGX_OK;
+    }
+
+    cln = ngx_pool_cleanup_add(r->main->pool, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
 
     generation = ngx_egress_secret_generation(secret);
 
-    slot = &ngx_http_egress_redact_slots[((uintptr_t) secret >> 4)
-                                         % NGX_HTTP_EGRESS_REDACT_SLOTS];
+    slot = &ngx_http_egress_tables.slots[secret->index];
 
-    if (slot->secret == secret && slot->generation == generation
-        && slot->redact)
-    {
-        return slot->redact;
+    if (*slot == NULL || (*slot)->generation != generation) {
+
+        spellings = ngx_http_egress_spellings(value, r->connection->log);
+        if (spellings == NULL) {
+            return NGX_ERROR;
+        }
+
+        spellings->generation = generation;
+
+        ngx_http_egress_table_add(secret->index, spellings);
     }
 
-    if (value->len < NGX_EGRESS_REDACT_LEN) {
+    (*slot)->refs++;
+
+    ctx->spellings = *slot;
+    ctx->redact = ctx->spellings->redact;
+
+    cln->handler = ngx_http_egress_redact_cleanup;
+    cln->data = ctx;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_egress_redact_cleanup(void *data)
+{
+    ngx_http_egress_ctx_t *ctx = data;
+
+    ngx_http_egress_spellings_free(ctx->spellings);
+
+    ctx->spellings = NULL;
+    ctx->redact = NULL;
+}
+
+
+/* a few hundred tables are kept, the oldest makes room */
+
+static void
+ngx_http_egress_table_add(ngx_uint_t index,
+    ngx_http_egress_spellings_t *spellings)
+{
+    ngx_uint_t  *place;
+
+    if (ngx_http_egress_tables.slots[index] == NULL) {
+
+        place = &ngx_http_egress_tables.kept[ngx_http_egress_tables.next];
+
+        if (*place) {
+            ngx_http_egress_spellings_free(
+                               ngx_http_egress_tables.slots[*place - 1]);
+            ngx_http_egress_tables.slots[*place - 1] = NULL;
+        }
+
+        *place = index + 1;
+
+        ngx_http_egress_tables.next = (ngx_http_egress_tables.next + 1)
+                                      % NGX_HTTP_EGRESS_REDACT_TABLES;
+    }
+
+    ngx_http_egress_spellings_free(ngx_http_egress_tables.slots[index]);
+
+    ngx_http_egress_tables.slots[index] = spellings;
+}
+
+
+static ngx_http_egress_spellings_t *
+ngx_http_egress_spellings(ngx_str_t *value, ngx_log_t *log)
+{
+    size_t                        size;
+    ngx_http_egress_spellings_t  *spellings;
+
+    size = ngx_align(sizeof(ngx_http_egress_spellings_t)
+                     + ngx_egress_redact_size(value->len), ngx_pagesize);
+
+    spellings = mmap(NULL, size, PROT_READ|PROT_WRITE,
+                     MAP_PRIVATE|MAP_ANONYMOUS, -1, 0);
+
+    if (spellings == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_ALERT, log, ngx_errno,
+                      "mmap() of %uz bytes failed", size);
         return NULL;
     }
 
-    size = ngx_align(ngx_egress_redact_size(value->len), ngx_pagesize);
+    /* a limit on locked memory is no reason to let a secret through */
 
-    if (slot->redact) {
-        ngx_explicit_memzero(slot->redact, slot->size);
+    (void) mlock(spellings, size);
+    (void) madvise(spellings, size, MADV_DONTDUMP);
+
+    spellings->refs = 1;
+    spellings->size = size;
+    spellings->redact = ngx_egress_redact_init(spellings + 1, value);
+
+    return spellings;
+}
+
+
+static void
+ngx_http_egress_spellings_free(ngx_http_egress_spellings_t *spellings)
+{
+    size_t  size;
+
+    if (spellings == NULL || --spellings->refs) {
+        return;
     }
 
-    if (slot->redact == NULL || slot->size != size) {
+    size = spellings->size;
 
-        mem = mmap(NULL, size, PROT_READ|PROT_WRITE,
-                   MAP_PRIVATE|MAP_ANONYMOUS, -1, 0);
+    ngx_explicit_memzero(spellings, size);
 
-        if (mem == MAP_FAILED) {
-            ngx_log_error(NGX_LOG_ALERT, log, ngx_errno,
-                          "mmap() of %uz bytes failed", size);
-            return NULL;
-        }
+    (void) munmap(spellings, size);
+}
 
-        (void) mlock(mem, size);
-        (void) madvise(mem, size, MADV_DONTDUMP);
 
-        if (slot->redact) {
-            (void) munmap(slot->redact, slot->size);
-        }
+ngx_int_t
+ngx_http_egress_redact_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
+{
+    ngx_memzero(&ngx_http_egress_tables, sizeof(ngx_http_egress_tables));
 
-        slot->redact = mem;
-        slot->size = size;
-    }
+    ngx_http_egress_tables.slots =
+                         ngx_pcalloc(cycle->pool, (ecf->secrets.nelts + 1)
+                                     * sizeof(ngx_http_egress_spellings_t *));
 
-    slot->secret = secret;
-    slot->generation = generation;
-    (void) ngx_egress_redact_init(slot->redact, value);
-
-    return slot->redact;
+    return ngx_http_egress_tables.slots ? NGX_OK : NGX_ERROR;
 }

@@ -12,6 +12,10 @@
 #include <yajl/yajl_gen.h>
 
 
+/* buffers of plain text that one answer may make at a time */
+#define NGX_HTTP_EGRESS_INFLATE_ROUND  16
+
+
 static ngx_int_t ngx_http_egress_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_egress_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
@@ -204,6 +208,7 @@ ngx_http_egress_masked(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_chain_t *in)
 {
     ngx_int_t     rc;
+    ngx_uint_t    n;
     ngx_chain_t  *plain;
 
     if (ctx->inflate == NULL) {
@@ -229,7 +234,15 @@ ngx_http_egress_masked(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         }
     }
 
-    for ( ;; ) {
+    for (n = 0; /* void */ ; n++) {
+
+        if (n == NGX_HTTP_EGRESS_INFLATE_ROUND) {
+
+            /* others are served before more of it */
+
+            ngx_post_event(r->connection->write, &ngx_posted_events);
+            return NGX_AGAIN;
+        }
 
         if (ngx_http_egress_inflate(r, ctx, &plain) != NGX_OK) {
             return NGX_ERROR;

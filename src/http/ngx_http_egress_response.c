@@ -9,6 +9,8 @@
 #include <ngx_http.h>
 #include <ngx_http_egress.h>
 
+#include <openssl/sha.h>
+
 
 /* so many equal 401s in a row, and the next such request is refused */
 #define NGX_HTTP_EGRESS_UNAUTHORIZED  20
@@ -184,6 +186,84 @@ ngx_http_egress_response_nominated(ngx_http_request_t *r, ngx_table_elt_t *h)
 }
 
 
+ngx_uint_t
+ngx_http_egress_switched(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    u_char            digest[SHA_DIGEST_LENGTH], accept[32];
+    u_char            text[256];
+    ngx_str_t         hash, want;
+    ngx_uint_t        i, upgrade, accepted;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    static ngx_str_t  guid =
+                      ngx_string("258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+
+    if (ctx->websocket_key == NULL
+        || ctx->websocket_key->value.len + guid.len > sizeof(text))
+    {
+        return 0;
+    }
+
+    ngx_memcpy(ngx_cpymem(text, ctx->websocket_key->value.data,
+                          ctx->websocket_key->value.len),
+               guid.data, guid.len);
+
+    if (EVP_Digest(text, ctx->websocket_key->value.len + guid.len, digest,
+                   NULL, EVP_sha1(), NULL)
+        != 1)
+    {
+        return 0;
+    }
+
+    hash.data = digest;
+    hash.len = sizeof(digest);
+    want.data = accept;
+
+    ngx_encode_base64(&want, &hash);
+
+    upgrade = 0;
+    accepted = 0;
+
+    part = &r->upstream->headers_in.headers.part;
+    h = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                break;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        if (h[i].key.len == sizeof("upgrade") - 1
+            && ngx_strncasecmp(h[i].key.data, (u_char *) "upgrade", 7) == 0)
+        {
+            upgrade += (h[i].value.len == sizeof("websocket") - 1
+                        && ngx_strncasecmp(h[i].value.data,
+                                           (u_char *) "websocket", 9)
+                           == 0) ? 1 : 2;
+        }
+
+        if (h[i].key.len == sizeof("sec-websocket-accept") - 1
+            && ngx_strncasecmp(h[i].key.data,
+                               (u_char *) "sec-websocket-accept", 20)
+               == 0)
+        {
+            accepted += (h[i].value.len == want.len
+                         && ngx_memcmp(h[i].value.data, want.data, want.len)
+                            == 0) ? 1 : 2;
+        }
+    }
+
+    return upgrade == 1 && accepted == 1;
+}
+
+
 /*
  * git-lfs has been seen to ask for the same object some hundred thousand times
  * as long as it was answered 401 (DESIGN 6.3).
@@ -209,8 +289,10 @@ ngx_http_egress_note_status(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     if (r->headers_out.status != NGX_HTTP_UNAUTHORIZED) {
 
-        if (ctx->record) {
-            ctx->record->nunauthorized = 0;
+        record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+
+        if (record) {
+            record->nunauthorized = 0;
         }
 
         return;
