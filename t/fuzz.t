@@ -14,11 +14,12 @@ my $clang = $ENV{CLANG} || 'clang';
 my $runs = $ENV{EGRESS_FUZZ_RUNS} || 20000;
 
 my @targets = qw(host target authorization git
-                 client_hello connect socks5 address);
+                 client_hello connect socks5 address redact);
 
-# octets of an input; that of a hello with post-quantum keys is longer
+# octets of an input; that of a hello with post-quantum keys is longer, and
+# that of a text to mask, whose octets may stand for many, is shorter
 
-my %longest = (client_hello => 4096);
+my %longest = (client_hello => 4096, redact => 512);
 
 my $dir = File::Temp->newdir();
 

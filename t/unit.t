@@ -11,7 +11,7 @@ my $build = ($ENV{EGRESS_BUILD} || 'build') . '/unit';
 my $nginx = $ENV{EGRESS_NGINX_SRC} || 'build/nginx';
 
 my @kinds = qw(hosts targets overrides authorization git lfs
-               clienthello connect socks5 addresses);
+               clienthello connect socks5 addresses redact);
 
 plan tests => 1 + @kinds;
 

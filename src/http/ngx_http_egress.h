@@ -171,6 +171,7 @@ typedef struct {
     ngx_uint_t                     redactions;
     ngx_http_egress_inflate_t     *inflate;
     ngx_uint_t                     interims;
+    ngx_uint_t                     http_version;    /* of the client */
 
     ngx_int_t                    (*process_header)(ngx_http_request_t *r);
     ngx_int_t                    (*reinit_request)(ngx_http_request_t *r);
@@ -199,6 +200,7 @@ typedef struct {
     unsigned                       redacting:1; /* the body */
     unsigned                       upgrade_failed:1;
     unsigned                       foreign:1;
+    unsigned                       not_http:1;
     unsigned                       websocket:1; /* version 13 */
 } ngx_http_egress_ctx_t;
 

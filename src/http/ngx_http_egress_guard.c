@@ -31,6 +31,7 @@ ngx_http_egress_guard(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     u = r->upstream;
 
     ctx->injected = 1;
+    ctx->http_version = r->http_version;
 
     ctx->process_header = u->process_header;
     ctx->reinit_request = u->reinit_request;
@@ -98,6 +99,13 @@ ngx_http_egress_process_header(ngx_http_request_t *r)
 
     log->log_level = level;
 
+    if (ctx->not_http) {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "upstream of binding \"%V\" did not answer in HTTP",
+                      &ctx->req.bound->binding->name);
+        return rc;
+    }
+
     if (rc == NGX_ERROR || rc == NGX_HTTP_UPSTREAM_INVALID_HEADER) {
         ngx_log_error(NGX_LOG_ERR, log, 0,
                       "upstream of binding \"%V\" sent an invalid response",
@@ -136,8 +144,18 @@ ngx_http_egress_parse_header(ngx_http_request_t *r,
         return ngx_http_egress_interim(r, ctx);
     }
 
-    if (rc != NGX_OK || r->http_version < NGX_HTTP_VERSION_10) {
+    if (rc != NGX_OK) {
         return rc;
+    }
+
+    if (r->http_version < NGX_HTTP_VERSION_10) {
+
+        /* what has no status line is taken for HTTP/0.9 by the proxy module */
+
+        r->http_version = ctx->http_version;
+        ctx->not_http = 1;
+
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
     }
 
     status = u->headers_in.status_n;
@@ -214,7 +232,8 @@ ngx_http_egress_finalize(ngx_http_request_t *r, ngx_int_t rc)
     ngx_http_egress_restore(ctx);
 
     if (r->header_sent && ctx->reason == NGX_EGRESS_ALLOWED
-        && (rc == NGX_HTTP_BAD_GATEWAY || rc == NGX_HTTP_GATEWAY_TIME_OUT))
+        && (rc == NGX_HTTP_BAD_GATEWAY || rc == NGX_HTTP_GATEWAY_TIME_OUT
+            || (rc == NGX_ERROR && !r->connection->error)))
     {
         /* too late for the client to be told: the completion record tells */
 

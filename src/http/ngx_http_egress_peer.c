@@ -328,14 +328,22 @@ ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer)
 {
     char                  buf[1];
+    socklen_t             len;
+    ngx_sockaddr_t        sa;
     ngx_connection_t     *c;
     ngx_http_upstream_t  *u;
+
+    len = sizeof(ngx_sockaddr_t);
 
     c = pc->connection;
     u = peer->request->upstream;
 
     if (peer->ctx->upgrade_failed) {
         return NGX_EGRESS_HTTP_UPGRADE_FAILED;
+    }
+
+    if (peer->ctx->not_http) {
+        return NGX_EGRESS_HTTP_PROTOCOL_ERROR;
     }
 
     if (c == NULL) {
@@ -358,7 +366,10 @@ ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
 
         /* bytes before the handshake: nginx 1.28.2 and later refuse them */
 
-        if (recv(c->fd, buf, 1, MSG_PEEK) > 0) {
+        if (!c->write->timedout && peer->bound->binding->upstream_ssl
+            && (recv(c->fd, buf, 1, MSG_PEEK) > 0
+                || getpeername(c->fd, &sa.sockaddr, &len) == 0))
+        {
             return NGX_EGRESS_TLS_PROTOCOL_ERROR;
         }
 

@@ -242,34 +242,39 @@ ngx_http_egress_lines(ngx_http_request_t *r, const char *name)
 static ngx_uint_t
 ngx_http_egress_textual(ngx_str_t *type)
 {
-    u_char     *p, *last;
+    u_char     *p, *start, *last;
     size_t      len;
     ngx_str_t  *name;
 
-    if (type->len == 0) {
+    start = type->data;
+    last = start + type->len;
+
+    while (start < last && (*start == ' ' || *start == '\t')) {
+        start++;
+    }
+
+    if (start == last) {
         return 1;
     }
 
-    last = type->data + type->len;
-
-    for (p = type->data;
+    for (p = start;
          p < last && *p != ';' && *p != ' ' && *p != '\t';
          p++)
     {
         /* void */
     }
 
-    len = p - type->data;
+    len = p - start;
 
     if (len >= 5
-        && ngx_strncasecmp(type->data, (u_char *) "text/", 5) == 0)
+        && ngx_strncasecmp(start, (u_char *) "text/", 5) == 0)
     {
         return 1;
     }
 
     for (name = ngx_http_egress_textual_types; name->len; name++) {
         if (name->len == len
-            && ngx_strncasecmp(type->data, name->data, len) == 0)
+            && ngx_strncasecmp(start, name->data, len) == 0)
         {
             return 1;
         }

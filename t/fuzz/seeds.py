@@ -107,6 +107,22 @@ def address(vector):
     return seed
 
 
+def redact(vector):
+    """Steps of the fuzz target: a spelling, its start, its end."""
+
+    secret = octets(vector, 'secret')
+    text = octets(vector, 'text')
+
+    if text is None:
+        text = b'a \xff\x00 b \xff\x05\xff\x0b\xfe\x03\x07\xff\x01 c'
+
+    # one octet at a time, several, or all; the end alone, or not
+
+    how = int(vector['id'][-3:]) * 37 % 256
+
+    return bytes([min(len(secret), 48), how]) + secret[:48] + text
+
+
 TARGETS = {
     'host': (host, ['hosts']),
     'target': (target, ['targets']),
@@ -116,6 +132,7 @@ TARGETS = {
     'connect': (connect, ['connect']),
     'socks5': (socks5, ['socks5']),
     'address': (address, ['addresses']),
+    'redact': (redact, ['redact']),
 }
 
 

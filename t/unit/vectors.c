@@ -57,6 +57,7 @@ static ngx_vectors_kind_t  ngx_vectors_kinds[] = {
     { "connect", ngx_vectors_connect },
     { "socks5", ngx_vectors_socks5 },
     { "addresses", ngx_vectors_address },
+    { "redact", ngx_vectors_redact },
     { NULL, NULL }
 };
 
