@@ -68,8 +68,10 @@ sub news {
     my (@records, @others);
 
     for (1 .. 1000) {
-        my @lines = split /\n/, substr $g->log('audit.json'),
-                                       $g->{place} // 0;
+
+        # a line over the end of a page may be seen half written
+        my @lines = substr($g->log('audit.json'), $g->{place} // 0)
+                    =~ /^(.+)\n/mg;
 
         $g->{place} += length($_) + 1 for @lines;
 
