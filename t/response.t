@@ -147,8 +147,9 @@ my $mixed = join '', map { "$_\r\n" } @mixed;
 sub without {
     my ($a, @names) = @_;
     my %no = map { lc $_ => 1 } @names;
-    return join "\n", sort map { s/:\s*$/:/r } grep { !$no{ lc((split /:/)[0]) } }
-                      split /\n/, fields($a);
+    return join "\n", sort map { s/:\s*$/:/r }
+                           grep { !$no{ lc((split /:/)[0]) } }
+                           split /\n/, fields($a);
 }
 
 for my $form ('burst', 'bytewise') {
@@ -159,8 +160,8 @@ for my $form ('burst', 'bytewise') {
        "$form: the fields that stay are as they were, and no others");
     like(join(' ', Wire::field($a, 'Server')), qr/^nginx\S*$/,
          "$form: Server is nginx's own");
-    like(join(' ', Wire::field($a, 'Date')), qr/^\w+, \d+ \w+ 2(?!024)\d+ \S+ GMT$/,
-         "$form: and Date");
+    like(join(' ', Wire::field($a, 'Date')),
+         qr/^\w+, \d+ \w+ 2(?!024)\d+ \S+ GMT$/, "$form: and Date");
     is(join(' ', Wire::field($a, 'Connection')), 'keep-alive',
        "$form: and Connection");
     is($a->{body}, 'hello', "$form: the body, from there and at once");
@@ -203,8 +204,8 @@ for my $status (200, 201, 302, 404, 500, 503) {
                    'X-Accel-Redirect: https://elsewhere.test/')
     {
         my $a = reply("HTTP/1.1 $status X\r\n$field\r\n"
-                      . "Content-Type: text/plain\r\nContent-Length: 300\r\n\r\n"
-                      . 'x' x 300);
+                      . "Content-Type: text/plain\r\n"
+                      . "Content-Length: 300\r\n\r\n" . 'x' x 300);
         my ($name) = split /:/, $field;
 
         is(join(' ', $a->{status}, length $a->{body},
@@ -286,7 +287,8 @@ for my $case (
     ['GET', "200 OK\r\nContent-Length: 0", 0, ''],
     ['GET', "200 OK\r\nContent-Length: 6\r\n\r\nabcdef", 6, 'abcdef'],
     ['GET', "206 Partial Content\r\nContent-Range: bytes 0-1/6\r\n"
-            . "Content-Type: image/png\r\nContent-Length: 2\r\n\r\nab", 2, 'ab'],
+            . "Content-Type: image/png\r\nContent-Length: 2\r\n\r\nab", 2,
+     'ab'],
     ['GET', "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
             . "1;ext=\"a\"\r\na\r\n05\r\nbcdef\r\n0", '', 'abcdef'],
     ['GET', "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0", '', ''],
@@ -440,8 +442,8 @@ for my $form ('burst', 'bytewise') {
 }
 
 for my $form ('burst', 'bytewise') {
-    my $a = reply($interim{103} . "HTTP/1.1 200 OK\r\nX-A: b\r\n$C\x01: v\r\n\r\n",
-                  form => $form);
+    my $a = reply($interim{103} . "HTTP/1.1 200 OK\r\nX-A: b\r\n$C\x01: v\r\n"
+                  . "\r\n", form => $form);
     problem($a, 502, 'http_protocol_error',
                "a malformed line after an interim answer, $form");
 
@@ -610,7 +612,8 @@ for my $case (['before an answer', ''],
         $u->put($octets);
         $c->get(qr/abc|2\r\n\n\n/) if $octets =~ /\r\n\r\n/;
         $c->$end;
-        is($u->ended, 'eof', "a client leaves $when, $end: the upstream sees it");
+        is($u->ended, 'eof',
+           "a client leaves $when, $end: the upstream sees it");
         $u->close;
     }
 
@@ -629,7 +632,8 @@ for my $case (['before an answer', ''],
     $c->put('half');
     is($u->take(4), 'half', 'half of a body');
     $c->close;
-    is($u->ended, 'eof', 'a client leaves within its body: the upstream sees it');
+    is($u->ended, 'eof',
+       'a client leaves within its body: the upstream sees it');
     $u->close;
 }
 

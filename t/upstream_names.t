@@ -69,8 +69,8 @@ BINDING
 
     $bindings =~ s/secret \S+ static;/secret $opt{secret};/g if $opt{secret};
 
-    my $places = join "\n", map { "location /$_/ { egress_pass $_; $location }" }
-                            @$names;
+    my $places = join "\n",
+                 map { "location /$_/ { egress_pass $_; $location }" } @$names;
     my $egress = $opt{egress} // '';
 
     my $g = Stream->start(

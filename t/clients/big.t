@@ -13,8 +13,10 @@ use lib "$Bin/lib";
 
 use File::Path qw(remove_tree);
 use Gateway;
+use IO::Select;
 use JSON::PP;
-use POSIX qw(WNOHANG);
+use MIME::Base64;
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -30,6 +32,7 @@ END { local $?; $g->stop if $g }
 my $dir = $g->{dir};
 my $P = $g->{placeholder};
 my $S = $g->{secret};
+my $basic = 'Basic ' . encode_base64("x-access-token:$S", '');
 my $mb = $ENV{EGRESS_BIG_MB} || 200;
 my $repo = "$dir/standin/repos/octo/private.git";
 my $url = "https://x-access-token:$P\@github.com/octo/private.git";
@@ -72,7 +75,17 @@ cmp_ok((split ' ', `du -sk $repo`)[0], '>', $mb * 950, "a repository of $mb MB")
 
 # --- the worker ---------------------------------------------------------------------------------
 
-my ($worker) = split ' ', `pgrep -P $g->{nginx}`;
+sub worker {
+    my ($not) = @_;
+    for (1 .. 200) {
+        my ($pid) = grep { $_ != $not } split ' ', `pgrep -P $g->{nginx}`;
+        return $pid if $pid;
+        sleep 0.05;
+    }
+    return;
+}
+
+my $worker = worker(0);
 
 sub rss { return (Gateway::slurp("/proc/$worker/status") =~ /^VmRSS:\s+(\d+)/m)[0] }
 
@@ -115,12 +128,7 @@ $conf =~ s/error\.log debug/error.log info/;
 Gateway::spew("$dir/nginx.conf", $conf);
 kill 'HUP', $g->{nginx};
 
-my $old = $worker;
-for (1 .. 200) {
-    ($worker) = grep { $_ != $old } split ' ', `pgrep -P $g->{nginx}`;
-    last if $worker;
-    sleep 0.05;
-}
+$worker = worker($worker);
 ok($worker, 'a worker that writes no debug log') or BAIL_OUT('no worker');
 
 
@@ -151,15 +159,15 @@ for my $version ('HTTP/1.1', 'HTTP/2') {
     ($rc, $out) = $g->local_git('-C', $to, 'fsck', '--full', '--strict', '--no-dangling');
     is($rc, 0, "$version: git fsck") or diag($out);
 
-    my $count = sub { my ($n) = ($g->local_git('-C', $_[0], 'rev-list', '--objects', '--all', '--count'))[1]; return $n };
-    is($count->($to), $count->($repo), "$version: as many objects");
+    my ($ours, $theirs) = map { ($g->local_git('-C', $_, 'rev-list', '--objects', '--all', '--count'))[1] } $to, $repo;
+    is($ours, $theirs, "$version: as many objects");
 
     my ($packed) = glob "$to/.git/objects/pack/*.pack";
     cmp_ok(-s $packed // 0, '>', $mb * 990_000, "$version: and the size of it");
 
     my @seen = $g->seen;
     cmp_ok(scalar @seen, '>=', 2, "$version: requests arrived");
-    is((grep { $_->{authorization} ne '' && $_->{authorization} ne Gateway_basic($S) } @seen), 0,
+    is((grep { $_->{authorization} ne '' && $_->{authorization} ne $basic } @seen), 0,
         "$version: with the token or with nothing");
 
     my @access = grep { m{POST /octo/private\.git/git-upload-pack } } split /^/, Gateway::slurp("$dir/logs/access.log");
@@ -167,9 +175,6 @@ for my $version ('HTTP/1.1', 'HTTP/2') {
 
     remove_tree($to);
 }
-
-sub Gateway_basic { return 'Basic ' . MIME::Base64::encode_base64("x-access-token:$_[0]", '') }
-
 
 # --- the end ------------------------------------------------------------------------------------
 
