@@ -201,6 +201,7 @@ typedef struct {
     unsigned                       upgrade_failed:1;
     unsigned                       foreign:1;
     unsigned                       not_http:1;
+    unsigned                       not_tls:1;
     unsigned                       websocket:1; /* version 13 */
 } ngx_http_egress_ctx_t;
 

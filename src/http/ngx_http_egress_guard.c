@@ -131,6 +131,19 @@ ngx_http_egress_parse_header(ngx_http_request_t *r,
 
     u = r->upstream;
 
+#if (NGX_HTTP_SSL)
+
+    if (u->ssl && u->peer.connection->ssl == NULL) {
+
+        /* clear text from a server that TLS was not begun with */
+
+        ctx->not_tls = 1;
+
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;
+    }
+
+#endif
+
     rc = ctx->process_header(r);
 
     /* a status line sets up another parser for the lines that follow it */

@@ -342,6 +342,10 @@ ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
         return NGX_EGRESS_HTTP_UPGRADE_FAILED;
     }
 
+    if (peer->ctx->not_tls) {
+        return NGX_EGRESS_TLS_PROTOCOL_ERROR;
+    }
+
     if (peer->ctx->not_http) {
         return NGX_EGRESS_HTTP_PROTOCOL_ERROR;
     }
