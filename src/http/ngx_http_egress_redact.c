@@ -397,7 +397,10 @@ ngx_http_egress_redact_buf(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
             ngx_memcpy(ctx->held, b->last - n, n);
             ctx->nheld = n;
 
+            /* the copy is wiped with the request, so is what it is of */
+
             b->last -= n;
+            ngx_explicit_memzero(b->last, n);
         }
     }
 
@@ -475,6 +478,7 @@ ngx_http_egress_redact_joined(ngx_http_request_t *r,
     ngx_memmove(joined, joined + n, tail);
     ctx->nheld = tail;
 
+    ngx_explicit_memzero(b->pos, b->last - b->pos);
     b->pos = b->last;
 
     return NGX_OK;
