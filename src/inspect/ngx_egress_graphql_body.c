@@ -449,7 +449,8 @@ ngx_egress_graphql_decode(ngx_str_t *text, u_char *buf)
 
         for (i = 0; i < 2; i++) {
 
-            ch = ngx_tolower(*++p);
+            p++;
+            ch = ngx_tolower(*p);
 
             if (ch >= '0' && ch <= '9') {
                 octet = octet * 16 + (ch - '0');
