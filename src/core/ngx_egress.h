@@ -189,7 +189,7 @@ struct ngx_egress_binding_s {
     ngx_array_t               hosts;        /* ngx_egress_bound_t * */
     ngx_array_t               rules;        /* ngx_egress_rule_t */
     ngx_array_t               credentials;  /* ngx_egress_credential_t * */
-    ngx_array_t               secrets;      /* ngx_egress_secret_t *, once */
+    ngx_array_t               secrets;      /* ngx_egress_secret_t * */
     ngx_array_t               env;          /* ngx_egress_env_t */
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */

@@ -16,7 +16,6 @@ static ngx_int_t ngx_egress_credential_done(ngx_conf_t *cf,
 static ngx_uint_t ngx_egress_credential_empty(ngx_egress_credential_t *cred);
 static ngx_int_t ngx_egress_credential_inject(ngx_conf_t *cf,
     ngx_egress_credential_t *cred);
-static ngx_int_t ngx_egress_credential_secret(ngx_egress_credential_t *cred);
 static const char *ngx_egress_credential_kind(ngx_egress_credential_t *cred);
 static ngx_egress_header_t *ngx_egress_header_add(ngx_conf_t *cf,
     ngx_egress_credential_t *cred, ngx_str_t *name);
@@ -158,6 +157,7 @@ ngx_int_t
 ngx_egress_credentials_done(ngx_conf_t *cf, ngx_egress_binding_t *binding)
 {
     ngx_uint_t                 i;
+    ngx_egress_secret_t      **secret;
     ngx_egress_credential_t  **creds;
 
     creds = binding->credentials.elts;
@@ -174,11 +174,21 @@ ngx_egress_credentials_done(ngx_conf_t *cf, ngx_egress_binding_t *binding)
     }
 
     for (i = 0; i < binding->credentials.nelts; i++) {
-        if (ngx_egress_credential_done(cf, creds[i]) != NGX_OK
-            || ngx_egress_credential_secret(creds[i]) != NGX_OK)
-        {
+
+        if (ngx_egress_credential_done(cf, creds[i]) != NGX_OK) {
             return NGX_ERROR;
         }
+
+        if (creds[i]->secret == NULL) {
+            continue;
+        }
+
+        secret = ngx_array_push(&binding->secrets);
+        if (secret == NULL) {
+            return NGX_ERROR;
+        }
+
+        *secret = creds[i]->secret;
     }
 
     if (ngx_egress_env_check(cf, binding) != NGX_OK) {
@@ -265,39 +275,6 @@ static const char *
 ngx_egress_credential_kind(ngx_egress_credential_t *cred)
 {
     return cred == &cred->binding->own ? "binding" : "credential";
-}
-
-
-/* those that may go upstream, each of them once */
-
-static ngx_int_t
-ngx_egress_credential_secret(ngx_egress_credential_t *cred)
-{
-    ngx_uint_t             i;
-    ngx_array_t           *secrets;
-    ngx_egress_secret_t  **secret;
-
-    if (cred->secret == NULL) {
-        return NGX_OK;
-    }
-
-    secrets = &cred->binding->secrets;
-    secret = secrets->elts;
-
-    for (i = 0; i < secrets->nelts; i++) {
-        if (secret[i] == cred->secret) {
-            return NGX_OK;
-        }
-    }
-
-    secret = ngx_array_push(secrets);
-    if (secret == NULL) {
-        return NGX_ERROR;
-    }
-
-    *secret = cred->secret;
-
-    return NGX_OK;
 }
 
 

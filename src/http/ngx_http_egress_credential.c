@@ -571,18 +571,18 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    /* one that changes now is another than this connection's at its end */
-
-    if (ctx->generation == 0) {
-        ctx->generation = ngx_egress_generation(binding);
-    }
-
     if (binding->redact) {
         rc = ngx_http_egress_redact_note(r, ctx, cred->secret, &secret);
 
         if (rc != NGX_OK) {
             return rc == NGX_DECLINED ? NGX_OK : NGX_ERROR;
         }
+    }
+
+    /* one that changes from here on is not what this connection knows */
+
+    if (ctx->generation == 0) {
+        ctx->generation = ngx_egress_generation(binding);
     }
 
     if (field->action == NGX_HTTP_EGRESS_SET) {
