@@ -93,8 +93,8 @@ ngx_int_t ngx_egress_graphql_body(ngx_str_t *body, ngx_egress_body_t *b);
 
 /*
  * The same in a query string (G29, G30): "buf" has room for query->len octets.
- * A query that has no "query" parameter, or is absent, asks for the schema and
- * is a read.
+ * An empty one asks for the schema and is a read; one without a "query" may be
+ * the key of a stored query, of which nothing can be said.
  */
 ngx_int_t ngx_egress_graphql_query(ngx_str_t *query, u_char *buf,
     ngx_egress_body_t *b);
