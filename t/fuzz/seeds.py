@@ -161,6 +161,10 @@ def body(vector):
                                fields.get('mcp-name', '').encode(), data])
 
 
+def oci_scope(vector):
+    return octets(vector, 'query')
+
+
 TARGETS = {
     'host': (host, ['hosts']),
     'target': (target, ['targets']),
@@ -172,6 +176,7 @@ TARGETS = {
     'address': (address, ['addresses']),
     'redact': (redact, ['redact']),
     'body': (body, ['bodies', 'lfs', 'graphql', 'jsonrpc']),
+    'oci_scope': (oci_scope, ['oci_scope']),
 }
 
 
