@@ -182,11 +182,15 @@ for my $name (@names) {
     $rules{$name} = [Operations::rules($text)];
     Fixture::write_file("$dir/bindings/$name.conf", $text);
 
-    my @known = grep { !defined $_->{body} || has('graphql') }
-                @{$list->{lines}};
+    my $told = sub {
+        my ($op) = @_;
+        return has('oci_scope') if $op->{path} =~ m{/(token|auth)/?\?|^/token$};
+        return !defined $op->{body} || has('graphql');
+    };
 
-    $n = grep { !defined $_->{body} || has('graphql') }
-         @{$list->{lines}}[0 .. $n - 1];
+    my @known = grep { $told->($_) } @{$list->{lines}};
+
+    $n = grep { $told->($_) } @{$list->{lines}}[0 .. $n - 1];
 
     ($list->{beside}, $list->{lines}) = ($n, \@known);
 

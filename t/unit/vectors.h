@@ -39,5 +39,8 @@ ngx_int_t ngx_vectors_address(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_socks5(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_redact(ngx_vectors_t *v);
 
+/* the kind of oci.c */
+ngx_int_t ngx_vectors_oci_scope(ngx_vectors_t *v);
+
 
 #endif /* _NGX_VECTORS_H_INCLUDED_ */
