@@ -25,6 +25,7 @@
 #include <ngx_egress_redact.h>
 #include <ngx_egress_graphql.h>
 #include <ngx_egress_body.h>
+#include <ngx_egress_oci_scope.h>
 
 
 /* tells configurations and records of ours, and of this layout, from others */
