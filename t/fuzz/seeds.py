@@ -123,6 +123,10 @@ def redact(vector):
     return bytes([min(len(secret), 48), how]) + secret[:48] + text
 
 
+def graphql(vector):
+    return vector['document'].encode()
+
+
 TARGETS = {
     'host': (host, ['hosts']),
     'target': (target, ['targets']),
@@ -133,6 +137,7 @@ TARGETS = {
     'socks5': (socks5, ['socks5']),
     'address': (address, ['addresses']),
     'redact': (redact, ['redact']),
+    'graphql': (graphql, ['graphql_document']),
 }
 
 

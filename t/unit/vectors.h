@@ -39,5 +39,8 @@ ngx_int_t ngx_vectors_address(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_socks5(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_redact(ngx_vectors_t *v);
 
+/* the kind of graphql.c */
+ngx_int_t ngx_vectors_graphql_document(ngx_vectors_t *v);
+
 
 #endif /* _NGX_VECTORS_H_INCLUDED_ */
