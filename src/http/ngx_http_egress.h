@@ -117,7 +117,6 @@ typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 typedef struct {
     ngx_uint_t                     refs;
     ngx_uint_t                     generation;
-    ngx_uint_t                     present;     /* bits of the secrets */
     ngx_egress_redact_t           *redact;
     size_t                         size;
 } ngx_http_egress_spellings_t;

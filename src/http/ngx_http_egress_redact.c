@@ -43,6 +43,9 @@ static ngx_int_t ngx_http_egress_redact_held(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, size_t len, ngx_chain_t ***last);
 static ngx_int_t ngx_http_egress_redact_link(ngx_http_request_t *r,
     ngx_buf_t *b, ngx_chain_t ***last);
+static ngx_uint_t ngx_http_egress_redact_values(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret, ngx_str_t *value,
+    ngx_str_t *values);
 static ngx_int_t ngx_http_egress_redact_use(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_http_egress_spellings_t *spellings);
 static void ngx_http_egress_redact_cleanup(void *data);
@@ -561,37 +564,17 @@ ngx_int_t
 ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_secret_t *secret, ngx_str_t *value)
 {
-    ngx_str_t                     values[NGX_EGRESS_CREDENTIALS], *v;
-    ngx_uint_t                    i, n, generation, present;
+    ngx_str_t                     values[NGX_EGRESS_CREDENTIALS];
+    ngx_uint_t                    i, n, generation;
     ngx_egress_secret_t         **secrets;
     ngx_egress_binding_t         *binding;
     ngx_http_egress_spellings_t  *spellings;
 
-    n = 0;
-    present = 0;
+    n = ngx_http_egress_redact_values(r, ctx, secret, value, values);
 
     binding = ctx->req.bound->binding;
-    secrets = binding->secrets.elts;
 
-    for (i = 0; i < binding->secrets.nelts; i++) {
-
-        v = &values[n];
-
-        if (secrets[i] == secret) {
-            *v = *value;
-
-        } else if (ngx_egress_secret_get(ctx->conf, secrets[i], v, NULL,
-                                         r->connection->log)
-                   != NGX_OK)
-        {
-            continue;
-        }
-
-        if (v->len >= NGX_EGRESS_REDACT_LEN) {
-            present |= 1 << i;
-            n++;
-        }
-    }
+    /* no value comes without a new one */
 
     generation = ngx_egress_generation(binding);
 
@@ -601,13 +584,14 @@ ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
         /* changed since the first one was sent: what is looked for was not */
 
-        return (spellings->generation == generation
-                && spellings->present == present) ? NGX_OK : NGX_DECLINED;
+        return spellings->generation == generation ? NGX_OK : NGX_DECLINED;
     }
 
     if (n == 0) {
         return NGX_OK;
     }
+
+    secrets = binding->secrets.elts;
 
     i = binding->secrets.nelts == 1 ? secrets[0]->index
                                     : ctx->conf->secrets.nelts
@@ -615,21 +599,55 @@ ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     spellings = ngx_http_egress_tables.slots[i];
 
-    if (spellings == NULL || spellings->generation != generation
-        || spellings->present != present)
-    {
+    if (spellings == NULL || spellings->generation != generation) {
         spellings = ngx_http_egress_spellings(values, n, r->connection->log);
         if (spellings == NULL) {
             return NGX_ERROR;
         }
 
         spellings->generation = generation;
-        spellings->present = present;
 
         ngx_http_egress_table_add(i, spellings);
     }
 
     return ngx_http_egress_redact_use(r, ctx, spellings);
+}
+
+
+/* those that there are now, and long enough to be looked for */
+
+static ngx_uint_t
+ngx_http_egress_redact_values(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret, ngx_str_t *value,
+    ngx_str_t *values)
+{
+    ngx_uint_t             i, n;
+    ngx_array_t           *all;
+    ngx_egress_secret_t  **secrets;
+
+    n = 0;
+
+    all = &ctx->req.bound->binding->secrets;
+    secrets = all->elts;
+
+    for (i = 0; i < all->nelts; i++) {
+
+        if (secrets[i] == secret) {
+            values[n] = *value;
+
+        } else if (ngx_egress_secret_get(ctx->conf, secrets[i], &values[n],
+                                         NULL, r->connection->log)
+                   != NGX_OK)
+        {
+            continue;
+        }
+
+        if (values[n].len >= NGX_EGRESS_REDACT_LEN) {
+            n++;
+        }
+    }
+
+    return n;
 }
 
 
