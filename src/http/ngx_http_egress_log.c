@@ -163,6 +163,14 @@ ngx_http_egress_log_decision(ngx_http_request_t *r,
     ngx_int_t            rc;
     ngx_egress_audit_t   rec;
 
+    if (ctx->conf->sinks.nelts == 0) {
+
+        /* "audit_log off": there is nobody to tell */
+
+        ctx->audited = 1;
+        return NGX_OK;
+    }
+
     if (ngx_http_egress_record(r, ctx, &rec) != NGX_OK) {
         return NGX_ERROR;
     }

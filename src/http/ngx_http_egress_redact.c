@@ -28,13 +28,20 @@ typedef struct {
 } ngx_http_egress_tables_t;
 
 
+/* how many lines of a field the upstream has sent */
+
+typedef struct {
+    ngx_uint_t                     types;
+    ngx_uint_t                     encodings;
+    ngx_uint_t                     transfers;
+} ngx_http_egress_lines_t;
+
+
 static ngx_int_t ngx_http_egress_redact_text(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
-static ngx_uint_t ngx_http_egress_lines(ngx_http_request_t *r,
-    const char *name);
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines);
 static ngx_uint_t ngx_http_egress_textual(ngx_str_t *type);
 static void ngx_http_egress_redact_headers(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines);
 static ngx_int_t ngx_http_egress_redact_buf(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_buf_t *b, ngx_chain_t ***last);
 static ngx_int_t ngx_http_egress_redact_joined(ngx_http_request_t *r,
@@ -96,8 +103,9 @@ ngx_int_t
 ngx_http_egress_redact_header(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t             status;
-    ngx_egress_binding_t  *binding;
+    ngx_uint_t                status;
+    ngx_egress_binding_t     *binding;
+    ngx_http_egress_lines_t   lines;
 
     binding = ctx->req.bound->binding;
     status = r->headers_out.status;
@@ -118,7 +126,7 @@ ngx_http_egress_redact_header(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    ngx_http_egress_redact_headers(r, ctx);
+    ngx_http_egress_redact_headers(r, ctx, &lines);
 
     if (r->header_only || r->method == NGX_HTTP_HEAD
         || status == NGX_HTTP_NO_CONTENT
@@ -128,23 +136,20 @@ ngx_http_egress_redact_header(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    return ngx_http_egress_redact_text(r, ctx);
+    return ngx_http_egress_redact_text(r, ctx, &lines);
 }
 
 
 static ngx_int_t
-ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_lines_t *lines)
 {
     ngx_str_t    *type, *encoding;
     const char   *what;
-    ngx_uint_t    types, encodings;
 
     static ngx_str_t  ranges = ngx_string("multipart/byteranges");
 
     type = &r->headers_out.content_type;
-
-    types = ngx_http_egress_lines(r, "content-type");
-    encodings = ngx_http_egress_lines(r, "content-encoding");
 
     if (r->headers_out.status == NGX_HTTP_PARTIAL_CONTENT
         && type->len >= ranges.len
@@ -154,7 +159,7 @@ ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         goto refused;
     }
 
-    if (types < 2 && !ngx_http_egress_textual(type)) {
+    if (lines->types < 2 && !ngx_http_egress_textual(type)) {
         return NGX_OK;
     }
 
@@ -165,9 +170,8 @@ ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     what = "an encoded text";
 
-    if (encodings > 1
-        || (ngx_http_egress_lines(r, "transfer-encoding")
-            && !r->upstream->headers_in.chunked))
+    if (lines->encodings > 1
+        || (lines->transfers && !r->upstream->headers_in.chunked))
     {
         goto refused;
     }
@@ -199,43 +203,6 @@ refused:
                   &ctx->req.bound->binding->name, what);
 
     return NGX_DECLINED;
-}
-
-
-/* how many lines of a field the upstream has sent; "name" is in lower case */
-
-static ngx_uint_t
-ngx_http_egress_lines(ngx_http_request_t *r, const char *name)
-{
-    size_t            len;
-    ngx_uint_t        i, n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
-
-    n = 0;
-    len = ngx_strlen(name);
-
-    part = &r->upstream->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return n;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].key.len == len
-            && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
-        {
-            n++;
-        }
-    }
 }
 
 
@@ -276,7 +243,8 @@ ngx_http_egress_textual(ngx_str_t *type)
 
     for (name = ngx_http_egress_textual_types; name->len; name++) {
         if (name->len == len
-            && ngx_strncasecmp(start, name->data, len) == 0)
+            && (ngx_memcmp(start, name->data, len) == 0
+                || ngx_strncasecmp(start, name->data, len) == 0))
         {
             return 1;
         }
@@ -301,11 +269,14 @@ ngx_http_egress_textual(ngx_str_t *type)
 
 static void
 ngx_http_egress_redact_headers(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx)
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines)
 {
+    u_char           *name;
     ngx_uint_t        i;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
+
+    ngx_memzero(lines, sizeof(ngx_http_egress_lines_t));
 
     part = &r->upstream->headers_in.headers.part;
     h = part->elts;
@@ -327,6 +298,28 @@ ngx_http_egress_redact_headers(ngx_http_request_t *r,
                                                   h[i].value.len);
         ctx->redactions += ngx_egress_redact_scan(ctx->redact, h[i].key.data,
                                                   h[i].key.len);
+
+        name = h[i].lowcase_key;
+
+        switch (h[i].key.len) {
+
+        case 12:
+            lines->types += (ngx_memcmp(name, "content-type", 12) == 0);
+            break;
+
+        case 16:
+            lines->encodings += (ngx_memcmp(name, "content-encoding", 16)
+                                 == 0);
+            break;
+
+        case 17:
+            lines->transfers += (ngx_memcmp(name, "transfer-encoding", 17)
+                                 == 0);
+            break;
+
+        default:
+            break;
+        }
     }
 
     ctx->redactions += ngx_egress_redact_scan(ctx->redact,
