@@ -104,7 +104,7 @@ ngx_http_egress_handler(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t  reason;
+    ngx_uint_t  identity, reason;
 
     if (ctx->decided) {
         ngx_http_egress_restore(ctx);
@@ -118,6 +118,8 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    identity = ngx_http_egress_identify(r, ctx);
+
     reason = ngx_http_egress_host(r, ctx);
 
     if (reason == NGX_EGRESS_ALLOWED) {
@@ -130,8 +132,9 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     /* without an identity, on a listener that can't ask for one */
 
-    if (reason == NGX_EGRESS_ALLOWED && ctx->role == NULL) {
-        reason = NGX_EGRESS_SANDBOX_UNKNOWN;
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = (identity == NGX_EGRESS_PROXY_AUTH_REQUIRED)
+                 ? NGX_EGRESS_SANDBOX_UNKNOWN : identity;
     }
 
     if (reason == NGX_EGRESS_ALLOWED
@@ -238,10 +241,6 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         ctx->via = ctx->record->via;
     }
 
-    if (ctx->record && ctx->record->role) {
-        ctx->role = ctx->record->role;
-    }
-
     if (r->headers_in.host == NULL
         || r->http_version < NGX_HTTP_VERSION_10
         || ngx_egress_host_parse(&r->headers_in.host->value,
@@ -267,7 +266,7 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_EGRESS_MALFORMED_REQUEST;
     }
 
-    if (ctx->record == NULL) {
+    if (ctx->record == NULL || ctx->record->name == NULL) {
 
         /* "egress_pass" without a binding serves terminators only */
 
