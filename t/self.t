@@ -52,6 +52,7 @@ my $bindings = <<"CONF";
         upstream https://127.0.0.1:$up;
         secret $ENV{TEST_NGINX_SECRET} static;
         placeholder "$quoted";
+        env API_TOKEN "API_TEXT=a 'b' \$(touch hit) \`touch hit\` \$HOME";
         git on;
         refuse * /never;
     }
@@ -63,6 +64,13 @@ my $bindings = <<"CONF";
         placeholder $other;
         access write;
         basic_user robot;
+        env OTHER_TOKEN;
+        credential key {
+            header X-Api-Key;
+            secret $ENV{TEST_NGINX_SECRET} static;
+            placeholder key-placeholder-of-the-other-one;
+            env OTHER_KEY;
+        }
     }
 CONF
 
@@ -287,6 +295,9 @@ for my $shell (grep { -x } map { ("/bin/$_") } qw(dash bash zsh busybox)) {
     like($got->{JAVA_TOOL_OPTIONS},
          qr/-Dhttps\.proxyHost=gateway\.internal -Dhttps\.proxyPort=3128/,
          'java');
+    is($got->{API_TOKEN}, $hostile, 'env: the placeholder');
+    is($got->{API_TEXT}, "a 'b' \$(touch hit) `touch hit` \$HOME",
+       'env: a text');
     is($got->{GIT_CONFIG_COUNT}, 4, 'two hosts with git');
     is(scalar(grep { /^GIT_CONFIG_(KEY|VALUE)_[0-3]$/ } keys %$got), 8,
        'keys and values');
@@ -360,7 +371,9 @@ like($filled, qr/^username=robot$/m, 'basic_user');
 like($filled, qr/^password=\Q$other\E$/m, 'its placeholder');
 unlike(fill($env2, 'https://third.test/x.git'), qr/\Q$other\E/,
        'none for a host without git');
-unlike($env1, qr/other/, 'nothing of a binding that the role has no use of');
+like($env2, qr/^export OTHER_KEY='key-placeholder-of-the-other-one'$/m,
+     'a credential of its own');
+unlike($env1, qr/other|OTHER/, 'nothing of a binding that the role has no use of');
 unlike($env1, qr/box2/, 'nor of another sandbox');
 like($env2, qr/http:\/\/box2:/, 'each gets its own name');
 
@@ -400,6 +413,10 @@ is_deeply([map { $_->{name} } @{ $p->{bindings} }], ['api'],
 is_deeply($p->{bindings}[0]{hosts}, ['api.test', 'api.test:8443'], 'hosts');
 is($p->{bindings}[0]{access}, 'read', 'access');
 like($p->{bindings}[0]{you_may}, qr/^read, and change nothing$/, 'in words');
+is_deeply($p->{bindings}[0]{credentials},
+          [{ headers => ['Authorization'], environment => ['API_TOKEN'],
+             what_to_do => 'send the placeholder as the token, the gateway '
+                           . 'replaces it' }], 'credentials');
 is_deeply([map { "$_->{rule}: $_->{meaning}" } @{ $p->{bindings}[0]{rules} }],
           ['git on: git: clone and fetch work, push is refused',
            'refuse * /never: this is always refused'], 'rules');
@@ -412,6 +429,10 @@ ok(@{ $p->{how_it_works} } > 3, 'some words');
 $p = policy('box2');
 is_deeply([map { $_->{name} } @{ $p->{bindings} }], [qw(api other)],
           'another role');
+is_deeply([map { [@$_{qw(headers environment)}] }
+               @{ $p->{bindings}[1]{credentials} }],
+          [[['Authorization'], ['OTHER_TOKEN']],
+           [['X-Api-Key'], ['OTHER_KEY']]], 'two credentials');
 is($p->{bindings}[1]{access}, 'write', 'that may write');
 is_deeply($p->{bindings}[1]{rules}[0]{hosts}, ['other.test'],
           'a rule for one host');

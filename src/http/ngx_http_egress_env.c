@@ -34,6 +34,8 @@ static ngx_uint_t ngx_http_egress_env_ends(ngx_rbtree_t *names,
 static void ngx_http_egress_env_java(ngx_http_egress_env_t *env);
 static void ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
     ngx_egress_binding_t *binding);
+static ngx_egress_credential_t *ngx_http_egress_env_login(
+    ngx_egress_binding_t *binding);
 static ngx_uint_t ngx_http_egress_env_is_git(ngx_egress_bound_t *bound);
 static void ngx_http_egress_env_helper(ngx_http_egress_env_t *env,
     ngx_egress_bound_t *bound, ngx_str_t *user, ngx_str_t *placeholder);
@@ -416,22 +418,31 @@ static void
 ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
     ngx_egress_binding_t *binding)
 {
-    ngx_str_t                  user;
+    ngx_str_t                 *text, user;
     ngx_uint_t                 i;
+    ngx_egress_env_t          *var;
     ngx_egress_bound_t       **bounds;
     ngx_egress_credential_t   *cred;
-    ngx_egress_placeholder_t  *ph;
 
-    cred = &binding->credential;
+    var = binding->env.elts;
 
-    if (cred->placeholders.nelts == 0
-        || (cred->inject != NGX_EGRESS_INJECT_SWAP
-            && cred->inject != NGX_EGRESS_INJECT_IF_ABSENT))
-    {
+    for (i = 0; i < binding->env.nelts; i++) {
+        text = var[i].text.data ? &var[i].text
+                                : &var[i].credential->placeholder;
+
+        ngx_http_egress_env_puts(env, "export ");
+        ngx_http_egress_env_put(env, var[i].name.data, var[i].name.len);
+        ngx_http_egress_env_puts(env, "=");
+        ngx_http_egress_env_quote(env, text);
+        ngx_http_egress_env_puts(env, "\n");
+    }
+
+    cred = ngx_http_egress_env_login(binding);
+
+    if (cred == NULL) {
         return;
     }
 
-    ph = cred->placeholders.elts;
     user = cred->basic_user;
 
     if (user.len == 0) {
@@ -445,9 +456,43 @@ ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
 
     for (i = 0; i < binding->hosts.nelts; i++) {
         if (ngx_http_egress_env_is_git(bounds[i])) {
-            ngx_http_egress_env_helper(env, bounds[i], &user, &ph->text);
+            ngx_http_egress_env_helper(env, bounds[i], &user,
+                                       &cred->placeholder);
         }
     }
+}
+
+
+/* what git can ask for: it has no other field than Authorization */
+
+static ngx_egress_credential_t *
+ngx_http_egress_env_login(ngx_egress_binding_t *binding)
+{
+    ngx_uint_t                 i, j;
+    ngx_egress_header_t       *header;
+    ngx_egress_credential_t  **creds;
+
+    creds = binding->credentials.elts;
+
+    for (i = 0; i < binding->credentials.nelts; i++) {
+
+        if (creds[i]->placeholder.len == 0
+            || (creds[i]->inject != NGX_EGRESS_INJECT_SWAP
+                && creds[i]->inject != NGX_EGRESS_INJECT_IF_ABSENT))
+        {
+            continue;
+        }
+
+        header = creds[i]->headers.elts;
+
+        for (j = 0; j < creds[i]->headers.nelts; j++) {
+            if (header[j].authorization && !header[j].affixed) {
+                return creds[i];
+            }
+        }
+    }
+
+    return NULL;
 }
 
 

@@ -17,8 +17,10 @@ static void ngx_http_egress_policy_who(yajl_gen gen,
 static void ngx_http_egress_policy_advice(yajl_gen gen);
 static void ngx_http_egress_policy_binding(yajl_gen gen,
     ngx_egress_binding_t *binding);
-static const char *ngx_http_egress_policy_credential(
+static void ngx_http_egress_policy_credentials(yajl_gen gen,
     ngx_egress_binding_t *binding);
+static const char *ngx_http_egress_policy_credential(
+    ngx_egress_credential_t *cred);
 static void ngx_http_egress_policy_hosts(yajl_gen gen, ngx_array_t *hosts);
 static void ngx_http_egress_policy_rules(yajl_gen gen,
     ngx_egress_binding_t *binding);
@@ -185,9 +187,7 @@ ngx_http_egress_policy_binding(yajl_gen gen, ngx_egress_binding_t *binding)
         ? "read and change things, except for what a rule refuses"
         : "read, and change nothing");
 
-    ngx_http_egress_policy_key(gen, "credential");
-    ngx_http_egress_policy_text(gen,
-                                ngx_http_egress_policy_credential(binding));
+    ngx_http_egress_policy_credentials(gen, binding);
 
     if (binding->path_prefix.len > 1) {
         ngx_http_egress_policy_key(gen, "credential_only_below");
@@ -203,16 +203,68 @@ ngx_http_egress_policy_binding(yajl_gen gen, ngx_egress_binding_t *binding)
 }
 
 
-static const char *
-ngx_http_egress_policy_credential(ngx_egress_binding_t *binding)
+/* where a credential stands, what to send, and which variables have it */
+
+static void
+ngx_http_egress_policy_credentials(yajl_gen gen,
+    ngx_egress_binding_t *binding)
 {
-    if (binding->credential.secret == NULL
-        && binding->credential.inject != NGX_EGRESS_INJECT_STRIP)
-    {
+    ngx_uint_t                 i, j;
+    ngx_egress_env_t          *var;
+    ngx_egress_header_t       *header;
+    ngx_egress_credential_t  **creds;
+
+    creds = binding->credentials.elts;
+    var = binding->env.elts;
+
+    ngx_http_egress_policy_key(gen, "credentials");
+    yajl_gen_array_open(gen);
+
+    for (i = 0; i < binding->credentials.nelts; i++) {
+
+        yajl_gen_map_open(gen);
+
+        ngx_http_egress_policy_key(gen, "headers");
+        yajl_gen_array_open(gen);
+
+        header = creds[i]->headers.elts;
+
+        for (j = 0; j < creds[i]->headers.nelts; j++) {
+            ngx_http_egress_policy_str(gen, &header[j].field->name);
+        }
+
+        yajl_gen_array_close(gen);
+
+        ngx_http_egress_policy_key(gen, "what_to_do");
+        ngx_http_egress_policy_text(gen,
+                               ngx_http_egress_policy_credential(creds[i]));
+
+        ngx_http_egress_policy_key(gen, "environment");
+        yajl_gen_array_open(gen);
+
+        for (j = 0; j < binding->env.nelts; j++) {
+            if (var[j].credential == creds[i] && var[j].text.data == NULL) {
+                ngx_http_egress_policy_str(gen, &var[j].name);
+            }
+        }
+
+        yajl_gen_array_close(gen);
+
+        yajl_gen_map_close(gen);
+    }
+
+    yajl_gen_array_close(gen);
+}
+
+
+static const char *
+ngx_http_egress_policy_credential(ngx_egress_credential_t *cred)
+{
+    if (cred->secret == NULL && cred->inject != NGX_EGRESS_INJECT_STRIP) {
         return "the gateway has none here: what you send is passed on";
     }
 
-    switch (binding->credential.inject) {
+    switch (cred->inject) {
 
     case NGX_EGRESS_INJECT_SWAP:
         return "send the placeholder as the token, the gateway replaces it";

@@ -108,7 +108,10 @@ def address(vector):
 
 
 def redact(vector):
-    """Steps of the fuzz target: a spelling, its start, its end."""
+    """Steps of the fuzz target: a spelling, its start, its end.
+
+    Each third secret is two, by their length.
+    """
 
     secret = octets(vector, 'secret')
     text = octets(vector, 'text')
@@ -118,9 +121,13 @@ def redact(vector):
 
     # one octet at a time, several, or all; the end alone, or not
 
-    how = int(vector['id'][-3:]) * 37 % 256
+    number = int(vector['id'][-3:])
+    length = min(len(secret), 48)
 
-    return bytes([min(len(secret), 48), how]) + secret[:48] + text
+    if number % 3 == 0:
+        length += 147
+
+    return bytes([length, number * 37 % 256]) + secret[:48] + text
 
 
 TARGETS = {
