@@ -124,7 +124,7 @@ static ngx_int_t
 ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
     ngx_int_t   rc;
-    ngx_uint_t  reason;
+    ngx_uint_t  identity, reason;
 
     if (ctx->decided) {
         ngx_http_egress_restore(ctx);
@@ -138,6 +138,8 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    identity = ngx_http_egress_identify(r, ctx);
+
     reason = ngx_http_egress_host(r, ctx);
 
     if (reason == NGX_EGRESS_ALLOWED) {
@@ -150,8 +152,9 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     /* without an identity, on a listener that can't ask for one */
 
-    if (reason == NGX_EGRESS_ALLOWED && ctx->role == NULL) {
-        reason = NGX_EGRESS_SANDBOX_UNKNOWN;
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = (identity == NGX_EGRESS_PROXY_AUTH_REQUIRED)
+                 ? NGX_EGRESS_SANDBOX_UNKNOWN : identity;
     }
 
     if (reason == NGX_EGRESS_ALLOWED
@@ -287,10 +290,6 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     if (ctx->record) {
         ctx->via = ctx->record->via;
-    }
-
-    if (ctx->record && ctx->record->role) {
-        ctx->role = ctx->record->role;
     }
 
     if (r->headers_in.host == NULL

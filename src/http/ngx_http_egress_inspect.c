@@ -741,12 +741,7 @@ ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    ngx_str_null(&name);
-
-    if (ctx->record) {
-        name = ctx->record->sandbox;
-    }
-
+    name = ctx->sandbox;
     hash = ngx_crc32_long(name.data, name.len);
 
     budget = (ngx_http_egress_budget_t *)

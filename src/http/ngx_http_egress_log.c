@@ -44,9 +44,10 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     rec->host = ctx->host;
     rec->port = ctx->port;
 
-    if (ctx->record) {
+    rec->sandbox = ctx->sandbox;
+
+    if (ctx->record && ctx->record->name) {
         rec->sni = ctx->record->name->sn.str;
-        rec->sandbox = ctx->record->sandbox;
     }
 
     rec->method = r->method_name;
