@@ -23,10 +23,12 @@
 #include <ngx_egress_socks5.h>
 #include <ngx_egress_address.h>
 #include <ngx_egress_redact.h>
+#include <ngx_egress_graphql.h>
+#include <ngx_egress_body.h>
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475232
+#define NGX_EGRESS_MAGIC            0x45475233
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -35,6 +37,7 @@
 #define NGX_EGRESS_BINDING_CONF     0x04000000
 #define NGX_EGRESS_HOST_CONF        0x08000000
 #define NGX_EGRESS_ROLE_CONF        0x10000000
+#define NGX_EGRESS_CREDENTIAL_CONF  0x20000000
 
 #define NGX_EGRESS_SECRET_LEN       16384
 #define NGX_EGRESS_PLACEHOLDER_LEN  16
@@ -53,6 +56,11 @@
 #define NGX_EGRESS_RULE_ANONYMOUS   4
 #define NGX_EGRESS_RULE_GIT         5
 #define NGX_EGRESS_RULE_SLASH       6
+#define NGX_EGRESS_RULE_REPO        7
+#define NGX_EGRESS_RULE_REPO_FREE   8
+
+/* inspected bodies, of one sandbox in one worker (DESIGN 6.4) */
+#define NGX_EGRESS_INSPECT_LIMIT    (16 * 1024 * 1024)
 
 /* in the order of ngx_egress_vias[] */
 #define NGX_EGRESS_VIA_DIRECT       0
@@ -91,6 +99,9 @@ enum {
     NGX_EGRESS_METHOD_REFUSED,
     NGX_EGRESS_PATH_REFUSED,
     NGX_EGRESS_RULE_REFUSED,
+    NGX_EGRESS_REPO_REFUSED,
+    NGX_EGRESS_REPO_UNKNOWN,
+    NGX_EGRESS_TOOL_REFUSED,
     NGX_EGRESS_BINDING_REFUSED,
     NGX_EGRESS_SANDBOX_UNKNOWN,
     NGX_EGRESS_SANDBOX_EXPIRED,
@@ -102,6 +113,7 @@ enum {
     NGX_EGRESS_HOST_MISMATCH,
     NGX_EGRESS_MALFORMED_REQUEST,
     NGX_EGRESS_BODY_TOO_LARGE,
+    NGX_EGRESS_BODY_UNSUPPORTED,
     NGX_EGRESS_PROXY_AUTH_REQUIRED,
     NGX_EGRESS_DESTINATION_REFUSED,
     NGX_EGRESS_PLAIN_HTTP,
@@ -109,6 +121,7 @@ enum {
     NGX_EGRESS_LOOP,
     NGX_EGRESS_SECRET_UNREADABLE,
     NGX_EGRESS_AUDIT_UNAVAILABLE,
+    NGX_EGRESS_LIMIT_REACHED,
     NGX_EGRESS_DNS_ERROR,
     NGX_EGRESS_DNS_TIMEOUT,
     NGX_EGRESS_CONNECTION_REFUSED,
@@ -128,11 +141,14 @@ typedef struct ngx_egress_conf_s        ngx_egress_conf_t;
 typedef struct ngx_egress_binding_s     ngx_egress_binding_t;
 typedef struct ngx_egress_bound_s       ngx_egress_bound_t;
 typedef struct ngx_egress_rule_s        ngx_egress_rule_t;
+typedef struct ngx_egress_credential_s  ngx_egress_credential_t;
 typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
+
+#include <ngx_egress_credential.h>
 
 
 typedef struct {
@@ -175,47 +191,22 @@ struct ngx_egress_bound_s {
 };
 
 
-/* a header field that may carry a credential; fields are shared by name */
-
-typedef struct {
-    ngx_str_t                 name;
-    ngx_str_t                 lowcase;
-    ngx_uint_t                index;
-} ngx_egress_field_t;
-
-
-typedef struct {
-    ngx_egress_field_t       *field;
-    ngx_str_t                 prefix;
-    ngx_str_t                 suffix;
-    unsigned                  affixed:1;
-    unsigned                  authorization:1;
-} ngx_egress_header_t;
-
-
-typedef struct {
-    ngx_str_t                 text;
-    uint64_t                  hash;
-} ngx_egress_placeholder_t;
-
-
-typedef struct {
-    ngx_egress_secret_t      *secret;
-    ngx_array_t               placeholders; /* ngx_egress_placeholder_t */
-    ngx_array_t               headers;      /* ngx_egress_header_t */
-    ngx_uint_t                inject;
-    ngx_str_t                 basic_user;
-    ngx_flag_t                basic_everywhere;
-    time_t                    ttl;          /* 0: none */
-} ngx_egress_credential_t;
-
-
 struct ngx_egress_binding_s {
+
+    /* first: directives of a "credential" block stand in a binding, too */
+    ngx_egress_credential_t   own;
+
     ngx_str_t                 name;
     ngx_egress_conf_t        *conf;
     ngx_array_t               hosts;        /* ngx_egress_bound_t * */
     ngx_array_t               rules;        /* ngx_egress_rule_t */
-    ngx_egress_credential_t   credential;
+    ngx_array_t               repo_rules;   /* ngx_egress_rule_t */
+    ngx_array_t               repos;        /* ngx_egress_repo_t */
+    ngx_uint_t                repos_all;    /* unsigned  repos_all:1; */
+    size_t                    inspect_max;
+    ngx_array_t               credentials;  /* ngx_egress_credential_t * */
+    ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_array_t               env;          /* ngx_egress_env_t */
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
     ngx_uint_t                index;        /* among all */
@@ -310,6 +301,15 @@ typedef struct {
 } ngx_egress_gateway_t;
 
 
+/* a repository of "repos", in lower case */
+
+typedef struct {
+    ngx_str_t                 owner;
+    ngx_str_t                 name;         /* empty: all of the owner's */
+    ngx_str_t                 id;           /* digits, or empty */
+} ngx_egress_repo_t;
+
+
 /* a "host" block: its rules are for these hosts only */
 
 typedef struct {
@@ -329,12 +329,16 @@ struct ngx_egress_rule_s {
     ngx_regex_t              *regex;
 #endif
     ngx_uint_t                segments;     /* of "git" */
+    ngx_uint_t                captures;     /* of "repo" */
+    ngx_uint_t                inspector;    /* NGX_EGRESS_INSPECT_... */
+    ngx_array_t               tools;        /* ngx_str_t, of "json_rpc" */
     ngx_str_t                 text;         /* as written, for the audit */
     ngx_egress_place_t        place;
     unsigned                  any_method:1;
     unsigned                  any_path:1;
     unsigned                  anchored:1;   /* the whole path is given */
     unsigned                  on:1;
+    unsigned                  all_tools:1;
 };
 
 
@@ -348,7 +352,10 @@ typedef struct {
 
     ngx_uint_t                class;
     ngx_egress_rule_t        *rule;
+    ngx_uint_t                inspector;    /* that has yet to tell the class */
     ngx_egress_git_t          git;
+    ngx_str_t                 owner;        /* of the repository, as it was */
+    ngx_str_t                 repo;         /* sent; empty: not told */
     unsigned                  is_git:1;
     unsigned                  anonymous:1;
     unsigned                  refused:1;
@@ -588,15 +595,19 @@ ngx_egress_place(ngx_conf_t *cf, ngx_egress_place_t *place)
 char *ngx_egress_binding_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_host_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_hosts(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_secret(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_placeholder(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_header(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_basic_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_path_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_pass_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_binding_private(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+
+/* The binding of that name among those read so far, or NULL. */
+ngx_egress_binding_t *ngx_egress_binding_find(ngx_egress_conf_t *ecf,
+    ngx_str_t *name);
+
+/* Refuses what can't be the name of a binding or a credential. */
+char *ngx_egress_binding_name(ngx_conf_t *cf, const char *what,
+    ngx_str_t *name);
 
 /*
  * Runs the parser over a block whose directives get "object" as their conf
@@ -623,6 +634,13 @@ char *ngx_egress_encoded_slash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
  */
 void ngx_egress_classify(ngx_egress_request_t *req);
 
+/*
+ * The reason to refuse a request of this class, or NGX_EGRESS_ALLOWED; "body"
+ * is what an inspector said, or NULL.
+ */
+ngx_uint_t ngx_egress_class_reason(ngx_egress_request_t *req,
+    ngx_egress_body_t *body);
+
 /* Tells whether "%2F" may stand in the path of this request (DESIGN 5.2). */
 ngx_uint_t ngx_egress_encoded_slash_allowed(ngx_egress_request_t *req);
 
@@ -635,6 +653,47 @@ ngx_uint_t ngx_egress_method(ngx_str_t *method);
  */
 ngx_uint_t ngx_egress_prefix_match(ngx_str_t *prefix, ngx_str_t *path,
     ngx_uint_t caseless);
+
+
+/*
+ * A rule of ngx_egress_rule() and its parts, for directives of other files.
+ * "rules" is the array that takes it; conf is a binding or a "host" block.
+ */
+ngx_egress_rule_t *ngx_egress_rule_add(ngx_conf_t *cf, void *conf,
+    ngx_array_t *rules);
+ngx_egress_binding_t *ngx_egress_rule_binding(ngx_conf_t *cf, void *conf);
+
+/*
+ * "= /exact", "/prefix" or "~ regex", on the canonical path; n words are left
+ * in the directive, and *used gets how many of them the pattern took.
+ */
+char *ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless, ngx_uint_t *used);
+
+/* Tell whether a rule is for this host, this method and this path. */
+ngx_uint_t ngx_egress_rule_applies(ngx_egress_rule_t *rule,
+    ngx_egress_request_t *req);
+ngx_uint_t ngx_egress_rule_method(ngx_egress_rule_t *rule, ngx_str_t *method,
+    ngx_uint_t bit);
+ngx_uint_t ngx_egress_rule_path(ngx_egress_rule_t *rule, ngx_str_t *path,
+    ngx_uint_t caseless);
+
+
+/*
+ * ngx_egress_repo.c: which repositories, DESIGN 6.5.
+ */
+char *ngx_egress_repos(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_repo(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/*
+ * Under a list of repositories: checks the one that the request names by its
+ * path, noted in req->owner and req->repo in any case.  Returns a reason code.
+ */
+ngx_uint_t ngx_egress_repo_check(ngx_egress_request_t *req);
+
+/* The same by the roots of a GraphQL query (wire.md B6). */
+ngx_uint_t ngx_egress_repo_check_body(ngx_egress_request_t *req,
+    ngx_egress_body_t *body);
 
 
 /*
@@ -813,26 +872,6 @@ ngx_int_t ngx_egress_secret_check_paths(ngx_cycle_t *cycle,
 
 /* In a worker: locks the memory of secrets, which fork() does not inherit. */
 void ngx_egress_secret_init_worker(ngx_egress_conf_t *ecf, ngx_log_t *log);
-
-
-/*
- * ngx_egress_placeholder.c
- */
-
-/* Adds a placeholder; the text is copied to cf->pool. */
-char *ngx_egress_placeholder_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
-    ngx_array_t *placeholders, ngx_str_t *text);
-
-/* Sorts by hash for look-ups; refuses overlaps within one binding. */
-ngx_int_t ngx_egress_placeholder_init(ngx_conf_t *cf,
-    ngx_egress_binding_t *binding);
-
-/*
- * Finds a placeholder by keyed hash, then compares in constant time
- * (DESIGN 6.3).  Returns NULL where "text" is none of them.
- */
-ngx_egress_placeholder_t *ngx_egress_placeholder_find(ngx_egress_conf_t *ecf,
-    ngx_array_t *placeholders, ngx_str_t *text);
 
 
 /*

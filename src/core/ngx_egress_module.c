@@ -160,37 +160,56 @@ static ngx_command_t  ngx_egress_commands[] = {
       NULL },
 
     { ngx_string("secret"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE123,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE123,
       ngx_egress_secret,
       0,
       0,
       NULL },
 
     { ngx_string("placeholder"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE1,
       ngx_egress_placeholder,
       0,
       0,
       NULL },
 
     { ngx_string("inject"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE1,
       ngx_conf_set_enum_slot,
       0,
-      offsetof(ngx_egress_binding_t, credential)
-      + offsetof(ngx_egress_credential_t, inject),
+      offsetof(ngx_egress_credential_t, inject),
       &ngx_egress_inject },
 
     { ngx_string("header"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE123,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE123,
       ngx_egress_header,
       0,
       0,
       NULL },
 
     { ngx_string("basic_user"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE12,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE12,
       ngx_egress_basic_user,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("credential"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
+      ngx_egress_credential_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("env"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_1MORE,
+      ngx_egress_env,
       0,
       0,
       NULL },
@@ -245,11 +264,11 @@ static ngx_command_t  ngx_egress_commands[] = {
       &ngx_egress_foreign },
 
     { ngx_string("ttl"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE1,
       ngx_conf_set_sec_slot,
       0,
-      offsetof(ngx_egress_binding_t, credential)
-      + offsetof(ngx_egress_credential_t, ttl),
+      offsetof(ngx_egress_credential_t, ttl),
       NULL },
 
     { ngx_string("pass_headers"),
@@ -261,7 +280,7 @@ static ngx_command_t  ngx_egress_commands[] = {
 
     { ngx_string("read"),
       NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
-      |NGX_CONF_TAKE23,
+      |NGX_CONF_2MORE,
       ngx_egress_rule,
       0,
       NGX_EGRESS_RULE_READ,
@@ -289,6 +308,36 @@ static ngx_command_t  ngx_egress_commands[] = {
       ngx_egress_rule,
       0,
       NGX_EGRESS_RULE_ANONYMOUS,
+      NULL },
+
+    { ngx_string("repo_free"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE23,
+      ngx_egress_rule,
+      0,
+      NGX_EGRESS_RULE_REPO_FREE,
+      NULL },
+
+    { ngx_string("repo"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE2,
+      ngx_egress_repo,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("repos"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_repos,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("inspect_body_max"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      0,
+      offsetof(ngx_egress_binding_t, inspect_max),
       NULL },
 
     { ngx_string("git"),

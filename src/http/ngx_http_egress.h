@@ -27,12 +27,13 @@
 #define NGX_HTTP_EGRESS_SWAP           2
 #define NGX_HTTP_EGRESS_SET            3
 
+/* of several credentials the highest of these is told */
 #define NGX_HTTP_EGRESS_CRED_NONE      0
-#define NGX_HTTP_EGRESS_CRED_SWAPPED   1
-#define NGX_HTTP_EGRESS_CRED_SET       2
-#define NGX_HTTP_EGRESS_CRED_FOREIGN   3
-#define NGX_HTTP_EGRESS_CRED_MISSING   4
-#define NGX_HTTP_EGRESS_CRED_STRIPPED  5
+#define NGX_HTTP_EGRESS_CRED_STRIPPED  1
+#define NGX_HTTP_EGRESS_CRED_FOREIGN   2
+#define NGX_HTTP_EGRESS_CRED_SET       3
+#define NGX_HTTP_EGRESS_CRED_SWAPPED   4
+#define NGX_HTTP_EGRESS_CRED_MISSING   5
 
 
 typedef struct {
@@ -105,16 +106,18 @@ typedef struct {
 
 
 typedef struct ngx_http_egress_inflate_s  ngx_http_egress_inflate_t;
+typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 
 
 /*
- * The spellings of one value of a secret, on locked pages: shared by requests
- * that carry it, and wiped with the last of them.
+ * The spellings of one value of each secret of a binding, on locked pages:
+ * shared by requests that carry them, and wiped with the last of them.
  */
 
 typedef struct {
     ngx_uint_t                     refs;
     ngx_uint_t                     generation;
+    ngx_uint_t                     present;     /* bits of the secrets */
     ngx_egress_redact_t           *redact;
     size_t                         size;
 } ngx_http_egress_spellings_t;
@@ -152,6 +155,17 @@ typedef struct {
 
     ngx_str_t                      body;        /* of a refusal */
 
+    ngx_egress_body_t             *said;        /* by an inspected body */
+    ngx_buf_t                     *inspected;   /* that body, as it grows */
+    ngx_uint_t                     inspect_reason;
+    ngx_int_t                      inspect_status;
+    ngx_http_egress_budget_t      *budget;      /* of the sandbox */
+    size_t                         budgeted;    /* octets of it that are ours */
+    ngx_str_t                      content_encoding;
+    ngx_uint_t                     content_encodings;
+    ngx_egress_body_field_t        mcp_method;
+    ngx_egress_body_field_t        mcp_name;
+
     ngx_resolver_ctx_t            *resolving;
     ngx_http_egress_addrs_t       *addrs;       /* a reference */
     ngx_uint_t                     resolve_reason;
@@ -163,7 +177,7 @@ typedef struct {
 
     ngx_http_egress_spellings_t   *spellings;   /* a reference */
     ngx_egress_redact_t           *redact;      /* within it */
-    ngx_uint_t                     generation;  /* of the secret sent, or 0 */
+    ngx_uint_t                     generation;  /* of secrets sent, or 0 */
     u_char                        *held;
     size_t                         nheld;
     ngx_chain_t                   *free;
@@ -197,6 +211,9 @@ typedef struct {
     unsigned                       waiting:1;   /* for the resolver */
     unsigned                       resolved:1;
     unsigned                       sync:1;      /* the resolver is called */
+    unsigned                       reading:1;   /* a body, to inspect it */
+    unsigned                       read:1;      /* all of it is there */
+    unsigned                       judged:1;    /* it has been inspected */
     unsigned                       redacting:1; /* the body */
     unsigned                       upgrade_failed:1;
     unsigned                       foreign:1;
@@ -224,6 +241,9 @@ typedef struct {
 #define NGX_HTTP_EGRESS_NAME_ENCODING    9
 #define NGX_HTTP_EGRESS_NAME_KEY         10
 #define NGX_HTTP_EGRESS_NAME_VERSION     11
+#define NGX_HTTP_EGRESS_NAME_CODING      12
+#define NGX_HTTP_EGRESS_NAME_MCP_METHOD  13
+#define NGX_HTTP_EGRESS_NAME_MCP_NAME    14
 
 
 /*
@@ -244,6 +264,31 @@ void ngx_http_egress_restore(void *data);
 
 /* The client's connection, which for HTTP/2 is not r->connection. */
 ngx_connection_t *ngx_http_egress_connection(ngx_http_request_t *r);
+
+
+/*
+ * ngx_http_egress_inspect.c: bodies that tell what a request does, DESIGN 6.4.
+ */
+
+/*
+ * Finishes the class of a request whose rule has an inspector, where no body
+ * is needed for it: by its method and its query.
+ */
+ngx_int_t ngx_http_egress_inspect_query(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Reads the body of a request that has an inspector, and has it inspected.
+ * Returns NGX_OK where ctx->inspect_reason tells what came of it; NGX_AGAIN
+ * where phases are run again once the body is there; NGX_ERROR, or a status of
+ * nginx's own.
+ */
+ngx_int_t ngx_http_egress_inspect(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* After NGX_AGAIN, once the body is there: the reason, or allowed. */
+ngx_uint_t ngx_http_egress_inspected(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 
 
 /*
@@ -285,7 +330,7 @@ ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
 ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
-/* Looks once more whether the secret that was decided on may be used. */
+/* Looks once more whether the secrets that were decided on may be used. */
 ngx_uint_t ngx_http_egress_credential_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
@@ -371,9 +416,9 @@ ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
     ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log);
 
 /*
- * Takes over a connection that is idle now; "generation" is that of the secret
- * that was sent on it, or 0.  Returns NGX_OK, or NGX_DECLINED
- * where it can't be kept: it then stays the caller's.
+ * Takes over a connection that is idle now; "generation" is that of the secrets
+ * when they were sent on it, or 0.  Returns NGX_OK, or NGX_DECLINED where it
+ * can't be kept: it then stays the caller's.
  */
 ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
     ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation);
@@ -449,9 +494,11 @@ ngx_int_t ngx_http_egress_redact_init(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf);
 
 /*
- * Takes a reference to the spellings of the value that is being sent; it is
- * given back with the request.  Returns NGX_OK, also for a secret that is too
- * short to be looked for, or NGX_ERROR.
+ * Takes a reference to the spellings of the binding's secrets, with "value" for
+ * the one that is being sent, or NULL where none is; it is given back with the
+ * request.  Returns NGX_OK, also for secrets that are too short to be looked
+ * for; NGX_DECLINED where one has changed since the reference was taken, and
+ * this value must not be sent; or NGX_ERROR.
  */
 ngx_int_t ngx_http_egress_redact_note(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret,

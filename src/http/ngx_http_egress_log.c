@@ -17,7 +17,7 @@ static void ngx_http_egress_record_upstream(ngx_http_request_t *r,
 static ngx_int_t ngx_http_egress_record_repo(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_audit_t *rec);
 static ngx_http_egress_ctx_t *ngx_http_egress_log_unanswered(
-    ngx_http_request_t *r);
+    ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
 
 
 ngx_int_t
@@ -63,13 +63,17 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         rec->rule = req->rule->text;
     }
 
-    if (req->is_git && req->git.operation) {
+    if (ctx->said && ctx->said->operation_len) {
+        rec->operation.data = ctx->said->operation;
+        rec->operation.len = ctx->said->operation_len;
+
+    } else if (req->is_git && req->git.operation) {
         rec->operation.data = (u_char *) req->git.operation;
         rec->operation.len = ngx_strlen(req->git.operation);
+    }
 
-        if (ngx_http_egress_record_repo(r, ctx, rec) != NGX_OK) {
-            return NGX_ERROR;
-        }
+    if (req->repo.len && ngx_http_egress_record_repo(r, ctx, rec) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     if (ctx->denied) {
@@ -126,31 +130,27 @@ static ngx_int_t
 ngx_http_egress_record_repo(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_audit_t *rec)
 {
-    u_char            *p;
-    ngx_egress_git_t  *git;
+    u_char                *p;
+    ngx_egress_request_t  *req;
 
-    git = &ctx->req.git;
+    req = &ctx->req;
 
-    if (git->repo.len == 0) {
-        return NGX_OK;
-    }
-
-    p = ngx_pnalloc(r->pool, git->owner.len + 1 + git->repo.len);
+    p = ngx_pnalloc(r->pool, req->owner.len + 1 + req->repo.len);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
     rec->repo.data = p;
 
-    if (git->owner.len) {
-        ngx_strlow(p, git->owner.data, git->owner.len);
-        p += git->owner.len;
+    if (req->owner.len) {
+        ngx_strlow(p, req->owner.data, req->owner.len);
+        p += req->owner.len;
         *p++ = '/';
     }
 
-    ngx_strlow(p, git->repo.data, git->repo.len);
+    ngx_strlow(p, req->repo.data, req->repo.len);
 
-    rec->repo.len = p + git->repo.len - rec->repo.data;
+    rec->repo.len = p + req->repo.len - rec->repo.data;
 
     return NGX_OK;
 }
@@ -196,8 +196,8 @@ ngx_http_egress_log_handler(ngx_http_request_t *r)
 
     ctx = ngx_http_egress_get_ctx(r);
 
-    if (ctx == NULL) {
-        ctx = ngx_http_egress_log_unanswered(r);
+    if (ctx == NULL || (ctx->reading && !ctx->read)) {
+        ctx = ngx_http_egress_log_unanswered(r, ctx);
     }
 
     if (ctx == NULL || ctx->denied || !ctx->audited
@@ -270,12 +270,15 @@ ngx_http_egress_record_upstream(ngx_http_request_t *r,
 }
 
 
-/* closed without an answer, by a time-out of the request's header: 408 */
+/*
+ * Closed without an answer, by a time-out of the request's header or of a body
+ * that was to be inspected: 408
+ */
 
 static ngx_http_egress_ctx_t *
-ngx_http_egress_log_unanswered(ngx_http_request_t *r)
+ngx_http_egress_log_unanswered(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
 {
-    ngx_http_egress_ctx_t       *ctx;
     ngx_http_egress_srv_conf_t  *escf;
 
     escf = ngx_http_get_module_srv_conf(r, ngx_http_egress_module);
@@ -286,9 +289,11 @@ ngx_http_egress_log_unanswered(ngx_http_request_t *r)
         return NULL;
     }
 
-    ctx = ngx_http_egress_create_ctx(r);
     if (ctx == NULL) {
-        return NULL;
+        ctx = ngx_http_egress_create_ctx(r);
+        if (ctx == NULL) {
+            return NULL;
+        }
     }
 
     (void) ngx_http_egress_refuse(r, ctx, NGX_EGRESS_MALFORMED_REQUEST);
