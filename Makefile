@@ -39,8 +39,8 @@ NGINX_ID := $(shell ls -lR --time-style=full-iso $(NGINX_SRC)/src \
 	$(NGINX_SRC)/conf_flags 2> /dev/null | cksum)
 
 
-.PHONY: all deps demo test check bench fuzz install static asan clean \
-	test-static FORCE
+.PHONY: all deps demo test check check-presets bench fuzz install static asan \
+	clean test-static FORCE
 
 
 all: $(HTTP_SO)
@@ -104,6 +104,11 @@ test-static:
 check: $(BUILD)/nginx/objs/Makefile
 	util/style.pl src t/unit t/fuzz t/bench
 	util/lint.sh $(BUILD)/nginx
+	@$(MAKE) -s check-presets
+
+
+check-presets:
+	util/check-presets.pl conf-examples/bindings/*.conf
 
 
 bench: all

@@ -11,48 +11,29 @@ use warnings;
 use lib 't/fixture';
 use Fixture;
 use Operations;
+use Presets;
 use FindBin ();
-use JSON::PP;
-use MIME::Base64 ();
 use Test::More;
-use Time::HiRes qw(time sleep);
-
-my $pid;
-
-END {
-    local $?;
-
-    if ($pid) {
-        kill 'QUIT', $pid;
-
-        for (1 .. 250) {
-            last unless kill 0, $pid;
-            sleep 0.02;
-        }
-    }
-}
+use Time::HiRes qw(time);
 
 my $T = $FindBin::Bin;
 my $presets = $ENV{EGRESS_PRESETS_DIR} || "$T/../conf-examples/bindings";
-my $json = JSON::PP->new->latin1;
-my $dir = Fixture::dir() . '/presets';
-my $port = Fixture::free_port();
 
 my @names = split ' ', $ENV{EGRESS_PRESETS} // '';
 @names = map { m{([^/]+)\.conf$} } sort glob "$presets/*.conf" unless @names;
 
 plan tests => 3 + 4 * @names;
 
-mkdir $dir or die "$dir: $!";
-mkdir "$dir/$_" or die "$dir/$_: $!" for qw(logs bindings);
+my $g = Presets->new('presets');
 
+# before what Fixture made goes away
+END { local $?; $g->stop if $g }
 
-# --- the gateway --------------------------------------------------------------
 
 sub binding {
     my ($name, $list) = @_;
 
-    my $include = "include $dir/bindings/$name.conf;";
+    my $include = "include $presets/$name.conf;";
     my @lines = @{$list->{hosts}}
                 ? map { "host $_ { $include }" } @{$list->{hosts}}
                 : $include;
@@ -65,94 +46,6 @@ sub binding {
 
     return "    binding $name {\n" . join('', map { "        $_\n" } @lines)
            . "    }\n";
-}
-
-
-sub configuration {
-    my ($bindings) = @_;
-
-    my $modules = join '', map { "load_module $_;\n" }
-                  split ' ', $ENV{TEST_NGINX_LOAD_MODULES} // '';
-    my $user = $> == 0 ? 'user www-data;' : '';
-
-    return <<"CONF";
-$modules$user
-worker_processes 1;
-pid $dir/pid;
-error_log $dir/logs/error.log info;
-events { }
-egress {
-    ca $ENV{TEST_NGINX_FIXTURE_DIR}/ca.pem $ENV{TEST_NGINX_FIXTURE_DIR}/ca.key;
-    audit_log $dir/logs/audit.json;
-$bindings}
-http {
-    client_body_temp_path $dir/t1; proxy_temp_path $dir/t2;
-    fastcgi_temp_path $dir/t3; uwsgi_temp_path $dir/t4; scgi_temp_path $dir/t5;
-    access_log off;
-    keepalive_requests 1000000;
-    server {
-        listen 127.0.0.1:$port ssl;
-        egress_terminate on;
-        location / { egress_pass; }
-    }
-}
-CONF
-}
-
-
-sub nginx {
-    my (@args) = @_;
-
-    return eval {
-        Fixture::run($ENV{TEST_NGINX_BINARY} || 'nginx', '-p', $dir, '-e',
-                     "$dir/logs/error.log", '-c', "$dir/nginx.conf", @args);
-        1;
-    };
-}
-
-
-# one after the other, over a connection a host; what was answered is of no
-# interest, the audit log has it all
-
-sub ask {
-    my (@requests) = @_;
-
-    my $jobs = join '', map {
-        my ($list, $op) = @$_;
-        $json->encode({
-            id => $op->{place}, address => '127.0.0.1', port => $port + 0,
-            sni => $op->{host}, keep => 1, head => $op->{method} eq 'HEAD',
-            request => MIME::Base64::encode(Operations::request($list, $op),
-                                            ''),
-        }) . "\n";
-    } @requests;
-
-    Fixture::write_file("$dir/jobs", $jobs);
-
-    return split /^/, `python3 '$T/clients/lib/rawtls.py' '$ENV{TEST_NGINX_FIXTURE_DIR}/ca.pem' < '$dir/jobs'`;
-}
-
-
-# Until the module knows them all: lines with words that it does not know are
-# left out, and with them what an inspector would have to tell.
-
-my ($module) = grep { /_http_/ } split ' ', $ENV{TEST_NGINX_LOAD_MODULES} // '';
-my $code = defined $module ? Fixture::read_file($module) : '';
-
-sub has { return !defined $module || $code =~ /\0$_[0]\0/ }
-
-sub known {
-    my ($text) = @_;
-
-    for my $word (qw(repo repo_free repos env credential inspect_body_max)) {
-        $text =~ s/^\s*$word\s[^;]*;//mg unless has($word);
-    }
-
-    for my $word (qw(graphql lfs_batch json_rpc oci_scope)) {
-        $text =~ s/^\s*read\s[^;#]*\s$word\b[^;]*;//mg unless has($word);
-    }
-
-    return $text;
 }
 
 
@@ -177,43 +70,32 @@ for my $name (@names) {
         or diag("$name: $n operations, the header says "
                 . ($list->{operations} // 'nothing'));
 
-    my $text = known(Fixture::read_file("$presets/$name.conf"));
+    my $text = Fixture::read_file("$presets/$name.conf");
 
     $rules{$name} = [Operations::rules($text)];
-    Fixture::write_file("$dir/bindings/$name.conf", $text);
-
-    my $told = sub {
-        my ($op) = @_;
-        return has('oci_scope') if $op->{path} =~ m{/(token|auth)/?\?|^/token$};
-        return !defined $op->{body} || has('graphql');
-    };
-
-    my @known = grep { $told->($_) } @{$list->{lines}};
-
-    $n = grep { $told->($_) } @{$list->{lines}}[0 .. $n - 1];
-
-    ($list->{beside}, $list->{lines}) = ($n, \@known);
-
     $bindings .= binding($name, $list);
     push @requests, map { [$list, $_] } @{$list->{lines}};
 }
 
-Fixture::write_file("$dir/nginx.conf", configuration($bindings // ''));
-
 my $start = time;
-my $up = ok(nginx(), 'nginx starts with all of them, and no host is bound twice')
-         || diag(Fixture::read_file("$dir/logs/error.log")) && 0;
+my $up = ok($g->start($bindings // ''),
+            'nginx starts with all of them, and no host is bound twice')
+         || diag($g->log) && 0;
 
-($pid) = Fixture::read_file("$dir/pid") =~ /(\d+)/;
+# what is answered is of no interest, the audit log has it all
 
-my @answers = $up ? ask(@requests) : ();
-my @lines = grep { /"event":"decision"/ }
-            split /^/, Fixture::read_file("$dir/logs/audit.json");
+my @answers = $up ? $g->ask(map {
+    my ($list, $op) = @$_;
+    +{ sni => $op->{host}, head => $op->{method} eq 'HEAD',
+       request => Operations::request($list, $op) };
+} @requests) : ();
 
-ok($up && @answers == @requests && @lines == @requests,
+my @records = $g->records;
+
+ok($up && @answers == @requests && @records == @requests,
    'each request has its answer and its record')
     or diag(scalar(@requests) . ' requests, ' . @answers . ' answers, '
-            . @lines . " records\n" . join '', grep { /"error"/ } @answers);
+            . @records . " records\n" . join '', grep { /"error"/ } @answers);
 
 note(sprintf '%d requests in %.1f s', scalar @requests, time - $start);
 
@@ -223,16 +105,19 @@ note(sprintf '%d requests in %.1f s', scalar @requests, time - $start);
 my %all;
 
 for my $name (@names) {
-    my $list = $list{$name} or do {
-        fail("$name: $_") for 'it is whole', 'classes', 'rules';
+    my $list = $list{$name};
+
+    if (!$list || !$up) {
+        fail("$name: nothing was decided") for 1 .. $list ? 2 : 3;
         next;
-    };
+    }
 
     my (@wrong, @other, %count, %decided);
+    my @mine = splice @records, 0, @{$list->{lines}};
 
     for my $i (0 .. $#{$list->{lines}}) {
         my $op = $list->{lines}[$i];
-        my $line = @lines ? $json->decode(shift @lines) : {};
+        my $line = $mine[$i] // {};
         my ($path) = split /\?/, $op->{target};
 
         # records come in the order of requests
@@ -279,8 +164,4 @@ for my $name (@names) {
 note(sprintf 'all: %d read, %d write, %d refused, %d anonymous',
      map { $all{$_} // 0 } qw(read write refuse anonymous));
 
-my @log = grep { /\[(warn|error|crit|alert|emerg)\]/
-                 && !/egress request refused/ }
-          split /^/, Fixture::read_file("$dir/logs/error.log");
-
-is("@log", '', 'nothing in the log that should not be there');
+is(join('', $g->complaints), '', 'nothing in the log that should not be there');
