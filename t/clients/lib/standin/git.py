@@ -25,7 +25,7 @@ def prepare(state):
     run(state, 'git', '-c', 'init.defaultBranch=main', 'init', '-q', '--bare', repo)
     for key in ('uploadpack.allowFilter', 'uploadpack.allowAnySHA1InWant', 'http.receivepack', 'http.uploadarchive'):
         run(state, 'git', '-C', repo, 'config', key, 'true')
-    run(state, 'git', '-C', repo, 'fast-import', '--quiet', data=history(int(os.environ.get('STANDIN_FILES') or 20)))
+    run(state, 'git', '-C', repo, 'fast-import', '--quiet', data=history(int(os.environ.get('STANDIN_FILES') or 0)))
 
 
 def environment(state):
@@ -36,8 +36,9 @@ def run(state, *command, data=b''):
     subprocess.run(command, input=data, check=True, env=environment(state), stdout=subprocess.DEVNULL)
 
 
-def history(files):
-    """Commits for fast-import; media/*.bin are LFS pointers whose objects are in the store."""
+def history(many):
+    """Commits for fast-import; media/*.bin are LFS pointers whose objects are in the store. With a number there is a branch
+    of that many files more."""
 
     def commit(branch, when, text, *parent):
         return b'commit refs/heads/%s\ncommitter Octo Cat <octo@example.test> %d +0000\ndata %d\n%s\n' % (
@@ -49,8 +50,8 @@ def history(files):
     out = [commit(b'main', 1700000000, b'First commit'), blob(b'README.md', b'A private repository.\n'),
            blob(b'.gitattributes', b'*.bin filter=lfs diff=lfs merge=lfs -text\n'),
            commit(b'main', 1700000100, b'Add some files')]
-    for n in range(files):
-        out.append(blob(b'src/part-%d/file-%d.txt' % (n // 100, n), b'This is file number %d.\n' % n))
+    for n in range(20):
+        out.append(blob(b'src/file-%d.txt' % n, b'This is file number %d.\n' % n))
     for n in range(3):
         data = b'large object %d\n' % n * 2000
         oid = hashlib.sha256(data).hexdigest()
@@ -60,6 +61,9 @@ def history(files):
     out += [commit(b'topic', 1700000200, b'A topic', b'refs/heads/main'), blob(b'topic.txt', b'On a branch.\n'),
             commit(b'main', 1700000300, b'Third commit'), blob(b'README.md', b'Still private.\n'),
             b'reset refs/tags/v1\nfrom refs/heads/main\n\n']
+    if many:
+        out.append(commit(b'many', 1700000400, b'Many files', b'refs/heads/main'))
+        out += [blob(b'many/part-%d/file-%d.txt' % (n // 100, n), b'This is one of many: %d.\n' % n) for n in range(many)]
     return b''.join(out)
 
 
