@@ -23,6 +23,8 @@
 #include <ngx_egress_socks5.h>
 #include <ngx_egress_address.h>
 #include <ngx_egress_redact.h>
+#include <ngx_egress_graphql.h>
+#include <ngx_egress_body.h>
 
 
 /* tells configurations and records of ours, and of this layout, from others */
@@ -53,6 +55,11 @@
 #define NGX_EGRESS_RULE_ANONYMOUS   4
 #define NGX_EGRESS_RULE_GIT         5
 #define NGX_EGRESS_RULE_SLASH       6
+#define NGX_EGRESS_RULE_REPO        7
+#define NGX_EGRESS_RULE_REPO_FREE   8
+
+/* inspected bodies, of one sandbox in one worker (DESIGN 6.4) */
+#define NGX_EGRESS_INSPECT_LIMIT    (16 * 1024 * 1024)
 
 /* in the order of ngx_egress_vias[] */
 #define NGX_EGRESS_VIA_DIRECT       0
@@ -91,6 +98,9 @@ enum {
     NGX_EGRESS_METHOD_REFUSED,
     NGX_EGRESS_PATH_REFUSED,
     NGX_EGRESS_RULE_REFUSED,
+    NGX_EGRESS_REPO_REFUSED,
+    NGX_EGRESS_REPO_UNKNOWN,
+    NGX_EGRESS_TOOL_REFUSED,
     NGX_EGRESS_BINDING_REFUSED,
     NGX_EGRESS_SANDBOX_UNKNOWN,
     NGX_EGRESS_SANDBOX_EXPIRED,
@@ -102,6 +112,7 @@ enum {
     NGX_EGRESS_HOST_MISMATCH,
     NGX_EGRESS_MALFORMED_REQUEST,
     NGX_EGRESS_BODY_TOO_LARGE,
+    NGX_EGRESS_BODY_UNSUPPORTED,
     NGX_EGRESS_PROXY_AUTH_REQUIRED,
     NGX_EGRESS_DESTINATION_REFUSED,
     NGX_EGRESS_PLAIN_HTTP,
@@ -109,6 +120,7 @@ enum {
     NGX_EGRESS_LOOP,
     NGX_EGRESS_SECRET_UNREADABLE,
     NGX_EGRESS_AUDIT_UNAVAILABLE,
+    NGX_EGRESS_LIMIT_REACHED,
     NGX_EGRESS_DNS_ERROR,
     NGX_EGRESS_DNS_TIMEOUT,
     NGX_EGRESS_CONNECTION_REFUSED,
@@ -215,6 +227,10 @@ struct ngx_egress_binding_s {
     ngx_egress_conf_t        *conf;
     ngx_array_t               hosts;        /* ngx_egress_bound_t * */
     ngx_array_t               rules;        /* ngx_egress_rule_t */
+    ngx_array_t               repo_rules;   /* ngx_egress_rule_t */
+    ngx_array_t               repos;        /* ngx_egress_repo_t */
+    ngx_uint_t                repos_all;    /* unsigned  repos_all:1; */
+    size_t                    inspect_max;
     ngx_egress_credential_t   credential;
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
@@ -310,6 +326,15 @@ typedef struct {
 } ngx_egress_gateway_t;
 
 
+/* a repository of "repos", in lower case */
+
+typedef struct {
+    ngx_str_t                 owner;
+    ngx_str_t                 name;         /* empty: all of the owner's */
+    ngx_str_t                 id;           /* digits, or empty */
+} ngx_egress_repo_t;
+
+
 /* a "host" block: its rules are for these hosts only */
 
 typedef struct {
@@ -329,12 +354,16 @@ struct ngx_egress_rule_s {
     ngx_regex_t              *regex;
 #endif
     ngx_uint_t                segments;     /* of "git" */
+    ngx_uint_t                captures;     /* of "repo" */
+    ngx_uint_t                inspector;    /* NGX_EGRESS_INSPECT_... */
+    ngx_array_t               tools;        /* ngx_str_t, of "json_rpc" */
     ngx_str_t                 text;         /* as written, for the audit */
     ngx_egress_place_t        place;
     unsigned                  any_method:1;
     unsigned                  any_path:1;
     unsigned                  anchored:1;   /* the whole path is given */
     unsigned                  on:1;
+    unsigned                  all_tools:1;
 };
 
 
@@ -348,7 +377,10 @@ typedef struct {
 
     ngx_uint_t                class;
     ngx_egress_rule_t        *rule;
+    ngx_uint_t                inspector;    /* that has yet to tell the class */
     ngx_egress_git_t          git;
+    ngx_str_t                 owner;        /* of the repository, as it was */
+    ngx_str_t                 repo;         /* sent; empty: not told */
     unsigned                  is_git:1;
     unsigned                  anonymous:1;
     unsigned                  refused:1;
@@ -623,6 +655,13 @@ char *ngx_egress_encoded_slash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
  */
 void ngx_egress_classify(ngx_egress_request_t *req);
 
+/*
+ * The reason to refuse a request of this class, or NGX_EGRESS_ALLOWED; "body"
+ * is what an inspector said, or NULL.
+ */
+ngx_uint_t ngx_egress_class_reason(ngx_egress_request_t *req,
+    ngx_egress_body_t *body);
+
 /* Tells whether "%2F" may stand in the path of this request (DESIGN 5.2). */
 ngx_uint_t ngx_egress_encoded_slash_allowed(ngx_egress_request_t *req);
 
@@ -635,6 +674,47 @@ ngx_uint_t ngx_egress_method(ngx_str_t *method);
  */
 ngx_uint_t ngx_egress_prefix_match(ngx_str_t *prefix, ngx_str_t *path,
     ngx_uint_t caseless);
+
+
+/*
+ * A rule of ngx_egress_rule() and its parts, for directives of other files.
+ * "rules" is the array that takes it; conf is a binding or a "host" block.
+ */
+ngx_egress_rule_t *ngx_egress_rule_add(ngx_conf_t *cf, void *conf,
+    ngx_array_t *rules);
+ngx_egress_binding_t *ngx_egress_rule_binding(ngx_conf_t *cf, void *conf);
+
+/*
+ * "= /exact", "/prefix" or "~ regex", on the canonical path; n words are left
+ * in the directive, and *used gets how many of them the pattern took.
+ */
+char *ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless, ngx_uint_t *used);
+
+/* Tell whether a rule is for this host, this method and this path. */
+ngx_uint_t ngx_egress_rule_applies(ngx_egress_rule_t *rule,
+    ngx_egress_request_t *req);
+ngx_uint_t ngx_egress_rule_method(ngx_egress_rule_t *rule, ngx_str_t *method,
+    ngx_uint_t bit);
+ngx_uint_t ngx_egress_rule_path(ngx_egress_rule_t *rule, ngx_str_t *path,
+    ngx_uint_t caseless);
+
+
+/*
+ * ngx_egress_repo.c: which repositories, DESIGN 6.5.
+ */
+char *ngx_egress_repos(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_repo(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/*
+ * Under a list of repositories: checks the one that the request names by its
+ * path, noted in req->owner and req->repo in any case.  Returns a reason code.
+ */
+ngx_uint_t ngx_egress_repo_check(ngx_egress_request_t *req);
+
+/* The same by the roots of a GraphQL query (wire.md B6). */
+ngx_uint_t ngx_egress_repo_check_body(ngx_egress_request_t *req,
+    ngx_egress_body_t *body);
 
 
 /*

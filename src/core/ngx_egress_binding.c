@@ -117,6 +117,7 @@ ngx_egress_binding_create(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     binding->name = *name;
     binding->index = ecf->bindings.nelts;
     binding->access = NGX_CONF_UNSET_UINT;
+    binding->inspect_max = NGX_CONF_UNSET_SIZE;
     binding->redact = NGX_CONF_UNSET;
     binding->upgrade = NGX_CONF_UNSET;
     binding->foreign_refused = NGX_CONF_UNSET_UINT;
@@ -135,6 +136,12 @@ ngx_egress_binding_create(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
            != NGX_OK
         || ngx_array_init(&binding->rules, cf->pool, 4,
                           sizeof(ngx_egress_rule_t))
+           != NGX_OK
+        || ngx_array_init(&binding->repo_rules, cf->pool, 4,
+                          sizeof(ngx_egress_rule_t))
+           != NGX_OK
+        || ngx_array_init(&binding->repos, cf->pool, 4,
+                          sizeof(ngx_egress_repo_t))
            != NGX_OK
         || ngx_array_init(&binding->credential.placeholders, cf->pool, 1,
                           sizeof(ngx_egress_placeholder_t))
@@ -182,6 +189,7 @@ ngx_egress_binding_done(ngx_conf_t *cf, ngx_egress_binding_t *binding)
     }
 
     ngx_conf_init_uint_value(binding->access, NGX_EGRESS_READ);
+    ngx_conf_init_size_value(binding->inspect_max, 1024 * 1024);
 
     if (binding->path_prefix.data == NULL) {
         ngx_str_set(&binding->path_prefix, "/");

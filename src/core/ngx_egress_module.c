@@ -261,7 +261,7 @@ static ngx_command_t  ngx_egress_commands[] = {
 
     { ngx_string("read"),
       NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
-      |NGX_CONF_TAKE23,
+      |NGX_CONF_2MORE,
       ngx_egress_rule,
       0,
       NGX_EGRESS_RULE_READ,
@@ -289,6 +289,36 @@ static ngx_command_t  ngx_egress_commands[] = {
       ngx_egress_rule,
       0,
       NGX_EGRESS_RULE_ANONYMOUS,
+      NULL },
+
+    { ngx_string("repo_free"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE23,
+      ngx_egress_rule,
+      0,
+      NGX_EGRESS_RULE_REPO_FREE,
+      NULL },
+
+    { ngx_string("repo"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_HOST_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE2,
+      ngx_egress_repo,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("repos"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_egress_repos,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("inspect_body_max"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      0,
+      offsetof(ngx_egress_binding_t, inspect_max),
       NULL },
 
     { ngx_string("git"),

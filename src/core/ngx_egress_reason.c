@@ -72,6 +72,27 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
                  "differently will change it."),
       403 },
 
+    { ngx_string("repo_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("the repository is not on the list of this binding"),
+      ngx_string("Only the repositories that the operator has listed can be "
+                 "used here."),
+      403 },
+
+    { ngx_string("repo_unknown"),
+      ngx_string("http_request_denied"),
+      ngx_string("the request does not tell which repository it is for"),
+      ngx_string("Ask for what is wanted below one of the repositories that "
+                 "the operator has listed."),
+      403 },
+
+    { ngx_string("tool_refused"),
+      ngx_string("http_request_denied"),
+      ngx_string("this tool is not on the list of this binding"),
+      ngx_string("Only the tools that the operator has listed can be "
+                 "called."),
+      403 },
+
     { ngx_string("binding_refused"),
       ngx_string("http_request_denied"),
       ngx_string("this binding is not for this role"),
@@ -146,6 +167,12 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
       ngx_string("Send a smaller body."),
       413 },
 
+    { ngx_string("body_unsupported"),
+      ngx_string("http_request_error"),
+      ngx_string("the body is encoded in a way that can't be looked into"),
+      ngx_string("Send the body as UTF-8, without Content-Encoding."),
+      415 },
+
     { ngx_string("proxy_auth_required"),
       ngx_string("http_request_denied"),
       ngx_string("the gateway needs the name and token of the sandbox"),
@@ -192,6 +219,12 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
       ngx_string("the audit record could not be written"),
       ngx_string("Nothing is sent without a record. The operator must make "
                  "room for the audit log."),
+      503 },
+
+    { ngx_string("limit_reached"),
+      ngx_string("connection_limit_reached"),
+      ngx_string("too many large requests of this sandbox at one time"),
+      ngx_string("Wait for other requests to end, then send it again."),
       503 },
 
     { ngx_string("dns_error"),

@@ -9,18 +9,13 @@
 #include <ngx_egress.h>
 
 
-static ngx_uint_t ngx_egress_rule_applies(ngx_egress_rule_t *rule,
-    ngx_egress_request_t *req);
-static ngx_uint_t ngx_egress_rule_method(ngx_egress_rule_t *rule,
-    ngx_str_t *method, ngx_uint_t bit);
-static ngx_uint_t ngx_egress_rule_path(ngx_egress_rule_t *rule,
-    ngx_str_t *path, ngx_uint_t caseless);
+static void ngx_egress_classify_git(ngx_egress_request_t *req,
+    ngx_egress_rule_t *rule);
 
-static ngx_egress_rule_t *ngx_egress_rule_add(ngx_conf_t *cf, void *conf);
 static char *ngx_egress_rule_methods(ngx_conf_t *cf, ngx_egress_rule_t *rule,
     ngx_str_t *value);
-static char *ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
-    ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless);
+static char *ngx_egress_rule_inspector(ngx_conf_t *cf,
+    ngx_egress_rule_t *rule, ngx_str_t *value, ngx_uint_t n);
 static char *ngx_egress_rule_text(ngx_conf_t *cf, ngx_egress_rule_t *rule);
 
 
@@ -36,6 +31,16 @@ static struct {
     { ngx_string("PATCH"), NGX_EGRESS_PATCH },
     { ngx_string("DELETE"), NGX_EGRESS_DELETE },
     { ngx_null_string, 0 }
+};
+
+
+/* in the order of NGX_EGRESS_INSPECT_..., which begin with "none" */
+
+static ngx_str_t  ngx_egress_inspectors[] = {
+    ngx_string("graphql"),
+    ngx_string("lfs_batch"),
+    ngx_string("json_rpc"),
+    ngx_null_string
 };
 
 
@@ -85,9 +90,7 @@ ngx_egress_classify(ngx_egress_request_t *req)
                 continue;
             }
 
-            req->rule = &rule[i];
-            req->is_git = 1;
-            req->class = req->git.class;
+            ngx_egress_classify_git(req, &rule[i]);
             return;
         }
 
@@ -117,7 +120,9 @@ ngx_egress_classify(ngx_egress_request_t *req)
         switch (rule[i].type) {
 
         case NGX_EGRESS_RULE_READ:
-            req->class = NGX_EGRESS_READ;
+            req->inspector = rule[i].inspector;
+            req->class = req->inspector ? NGX_EGRESS_UNKNOWN
+                                        : NGX_EGRESS_READ;
             return;
 
         case NGX_EGRESS_RULE_ANONYMOUS:
@@ -144,6 +149,45 @@ ngx_egress_classify(ngx_egress_request_t *req)
 
     } else {
         req->class = NGX_EGRESS_WRITE;
+    }
+}
+
+
+static void
+ngx_egress_classify_git(ngx_egress_request_t *req, ngx_egress_rule_t *rule)
+{
+    req->rule = rule;
+    req->is_git = 1;
+    req->class = req->git.class;
+
+    req->owner = req->git.owner;
+    req->repo = req->git.repo;
+
+    if (req->git.kind == NGX_EGRESS_GIT_BATCH) {
+        req->inspector = NGX_EGRESS_INSPECT_LFS;
+    }
+}
+
+
+ngx_uint_t
+ngx_egress_class_reason(ngx_egress_request_t *req, ngx_egress_body_t *body)
+{
+    switch (req->class) {
+
+    case NGX_EGRESS_READ:
+        return NGX_EGRESS_ALLOWED;
+
+    case NGX_EGRESS_WRITE:
+
+        if (req->bound->binding->access == NGX_EGRESS_WRITE) {
+            return NGX_EGRESS_ALLOWED;
+        }
+
+        return (body && body->tool_refused) ? NGX_EGRESS_TOOL_REFUSED
+                                            : NGX_EGRESS_WRITE_REFUSED;
+
+    default: /* NGX_EGRESS_UNKNOWN */
+        return NGX_EGRESS_CLASS_UNKNOWN;
     }
 }
 
@@ -177,7 +221,7 @@ ngx_egress_encoded_slash_allowed(ngx_egress_request_t *req)
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_egress_rule_applies(ngx_egress_rule_t *rule, ngx_egress_request_t *req)
 {
     ngx_uint_t            i;
@@ -199,7 +243,7 @@ ngx_egress_rule_applies(ngx_egress_rule_t *rule, ngx_egress_request_t *req)
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_egress_rule_method(ngx_egress_rule_t *rule, ngx_str_t *method,
     ngx_uint_t bit)
 {
@@ -232,7 +276,7 @@ ngx_egress_rule_method(ngx_egress_rule_t *rule, ngx_str_t *method,
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_egress_rule_path(ngx_egress_rule_t *rule, ngx_str_t *path,
     ngx_uint_t caseless)
 {
@@ -287,12 +331,17 @@ ngx_egress_prefix_match(ngx_str_t *prefix, ngx_str_t *path,
 char *
 ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char               *rv;
-    ngx_str_t          *value;
-    ngx_uint_t          n, caseless;
-    ngx_egress_rule_t  *rule;
+    char                  *rv;
+    ngx_str_t             *value;
+    ngx_uint_t             n, used, caseless;
+    ngx_egress_rule_t     *rule;
+    ngx_egress_binding_t  *binding;
 
-    rule = ngx_egress_rule_add(cf, conf);
+    binding = ngx_egress_rule_binding(cf, conf);
+
+    rule = ngx_egress_rule_add(cf, conf,
+                               cmd->offset == NGX_EGRESS_RULE_REPO_FREE
+                               ? &binding->repo_rules : &binding->rules);
     if (rule == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -310,12 +359,18 @@ ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     caseless = (rule->type == NGX_EGRESS_RULE_REFUSE
                 || rule->type == NGX_EGRESS_RULE_WRITE);
 
-    rv = ngx_egress_rule_pattern(cf, rule, &value[2], n, caseless);
+    rv = ngx_egress_rule_pattern(cf, rule, &value[2], n, caseless, &used);
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    rv = ngx_egress_rule_inspector(cf, rule, &value[2 + used], n - used);
     if (rv != NGX_CONF_OK) {
         return rv;
     }
 
     if (rule->type == NGX_EGRESS_RULE_READ && !rule->anchored
+        && rule->inspector == NGX_EGRESS_INSPECT_NONE
         && (rule->any_method || (rule->methods & ~NGX_EGRESS_SAFE)))
     {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
@@ -327,12 +382,84 @@ ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* "graphql", "lfs_batch" or "json_rpc [tool=name ...]", of a "read" only */
+
+static char *
+ngx_egress_rule_inspector(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n)
+{
+    ngx_str_t   *tool;
+    ngx_uint_t   i;
+
+    if (n == 0) {
+        return NGX_CONF_OK;
+    }
+
+    if (rule->type != NGX_EGRESS_RULE_READ) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\": only a \"read\" rule "
+                           "has an inspector", &value[0]);
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 0; ngx_egress_inspectors[i].len; i++) {
+        if (ngx_egress_inspectors[i].len == value[0].len
+            && ngx_strncmp(ngx_egress_inspectors[i].data, value[0].data,
+                           value[0].len)
+               == 0)
+        {
+            rule->inspector = i + 1;
+        }
+    }
+
+    if (rule->inspector == NGX_EGRESS_INSPECT_NONE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown inspector \"%V\"", &value[0]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_array_init(&rule->tools, cf->pool, 4, sizeof(ngx_str_t))
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 1; i < n; i++) {
+
+        if (rule->inspector != NGX_EGRESS_INSPECT_JSON_RPC
+            || ngx_strncmp(value[i].data, "tool=", 5) != 0
+            || value[i].len == 5)
+        {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        if (value[i].len == 6 && value[i].data[5] == '*') {
+            rule->all_tools = 1;
+            continue;
+        }
+
+        tool = ngx_array_push(&rule->tools);
+        if (tool == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        tool->data = value[i].data + 5;
+        tool->len = value[i].len - 5;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
 char *
 ngx_egress_git(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_int_t           n;
-    ngx_str_t          *value;
-    ngx_egress_rule_t  *rule;
+    ngx_int_t              n;
+    ngx_str_t             *value;
+    ngx_egress_rule_t     *rule;
+    ngx_egress_binding_t  *binding;
 
     value = cf->args->elts;
     n = 0;
@@ -366,7 +493,9 @@ ngx_egress_git(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    rule = ngx_egress_rule_add(cf, conf);
+    binding = ngx_egress_rule_binding(cf, conf);
+
+    rule = ngx_egress_rule_add(cf, conf, &binding->rules);
     if (rule == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -381,12 +510,17 @@ ngx_egress_git(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 char *
 ngx_egress_encoded_slash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_str_t          *value;
-    ngx_egress_rule_t  *rule;
+    char                  *rv;
+    ngx_str_t             *value;
+    ngx_uint_t             used;
+    ngx_egress_rule_t     *rule;
+    ngx_egress_binding_t  *binding;
 
     value = cf->args->elts;
 
-    rule = ngx_egress_rule_add(cf, conf);
+    binding = ngx_egress_rule_binding(cf, conf);
+
+    rule = ngx_egress_rule_add(cf, conf, &binding->rules);
     if (rule == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -403,35 +537,48 @@ ngx_egress_encoded_slash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_OK;
     }
 
-    return ngx_egress_rule_pattern(cf, rule, &value[1], cf->args->nelts - 1,
-                                   0);
+    rv = ngx_egress_rule_pattern(cf, rule, &value[1], cf->args->nelts - 1, 0,
+                                 &used);
+
+    if (rv == NGX_CONF_OK && used != cf->args->nelts - 1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\"", &value[1 + used]);
+        return NGX_CONF_ERROR;
+    }
+
+    return rv;
 }
 
 
-static ngx_egress_rule_t *
-ngx_egress_rule_add(ngx_conf_t *cf, void *conf)
+ngx_egress_binding_t *
+ngx_egress_rule_binding(ngx_conf_t *cf, void *conf)
 {
-    ngx_egress_rule_t     *rule;
-    ngx_egress_scope_t    *scope;
-    ngx_egress_binding_t  *binding;
+    ngx_egress_scope_t  *scope;
 
     if (cf->cmd_type == NGX_EGRESS_HOST_CONF) {
         scope = conf;
-        binding = scope->binding;
-
-    } else {
-        scope = NULL;
-        binding = conf;
+        return scope->binding;
     }
 
-    rule = ngx_array_push(&binding->rules);
+    return conf;
+}
+
+
+ngx_egress_rule_t *
+ngx_egress_rule_add(ngx_conf_t *cf, void *conf, ngx_array_t *rules)
+{
+    ngx_egress_rule_t  *rule;
+
+    rule = ngx_array_push(rules);
     if (rule == NULL) {
         return NULL;
     }
 
     ngx_memzero(rule, sizeof(ngx_egress_rule_t));
 
-    rule->scope = scope;
+    if (cf->cmd_type == NGX_EGRESS_HOST_CONF) {
+        rule->scope = conf;
+    }
 
     ngx_egress_place(cf, &rule->place);
 
@@ -501,18 +648,18 @@ ngx_egress_rule_methods(ngx_conf_t *cf, ngx_egress_rule_t *rule,
 }
 
 
-/* "= /exact", "/prefix" or "~ regex", on the canonical path */
-
-static char *
+char *
 ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
-    ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless)
+    ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless, ngx_uint_t *used)
 {
 #if (NGX_PCRE)
     u_char               errstr[NGX_MAX_CONF_ERRSTR];
     ngx_regex_compile_t  rc;
 #endif
 
-    if (value[0].len == 1 && value[0].data[0] == '=' && n == 2) {
+    *used = 2;
+
+    if (value[0].len == 1 && value[0].data[0] == '=' && n >= 2) {
 
         if (value[1].len && value[1].data[0] == '/') {
             rule->exact = value[1];
@@ -522,7 +669,7 @@ ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
 
         value++;
 
-    } else if (value[0].len == 1 && value[0].data[0] == '~' && n == 2) {
+    } else if (value[0].len == 1 && value[0].data[0] == '~' && n >= 2) {
 
 #if (NGX_PCRE)
         ngx_memzero(&rc, sizeof(ngx_regex_compile_t));
@@ -539,6 +686,7 @@ ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
         }
 
         rule->regex = rc.regex;
+        rule->captures = rc.captures;
 
         /* "^...$" says what the whole path looks like */
 
@@ -554,14 +702,10 @@ ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
         return NGX_CONF_ERROR;
 #endif
 
-    } else if (n == 1 && value[0].len && value[0].data[0] == '/') {
+    } else if (value[0].len && value[0].data[0] == '/') {
         rule->prefix = value[0];
+        *used = 1;
         return NGX_CONF_OK;
-
-    } else if (n == 2 && value[0].len && value[0].data[0] == '/') {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "unknown inspector \"%V\"", &value[1]);
-        return NGX_CONF_ERROR;
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

@@ -105,6 +105,7 @@ typedef struct {
 
 
 typedef struct ngx_http_egress_inflate_s  ngx_http_egress_inflate_t;
+typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 
 
 /*
@@ -152,6 +153,17 @@ typedef struct {
 
     ngx_str_t                      body;        /* of a refusal */
 
+    ngx_egress_body_t             *said;        /* by an inspected body */
+    ngx_buf_t                     *inspected;   /* that body, as it grows */
+    ngx_uint_t                     inspect_reason;
+    ngx_int_t                      inspect_status;
+    ngx_http_egress_budget_t      *budget;      /* of the sandbox */
+    size_t                         budgeted;    /* octets of it that are ours */
+    ngx_str_t                      content_encoding;
+    ngx_uint_t                     content_encodings;
+    ngx_egress_body_field_t        mcp_method;
+    ngx_egress_body_field_t        mcp_name;
+
     ngx_resolver_ctx_t            *resolving;
     ngx_http_egress_addrs_t       *addrs;       /* a reference */
     ngx_uint_t                     resolve_reason;
@@ -197,6 +209,9 @@ typedef struct {
     unsigned                       waiting:1;   /* for the resolver */
     unsigned                       resolved:1;
     unsigned                       sync:1;      /* the resolver is called */
+    unsigned                       reading:1;   /* a body, to inspect it */
+    unsigned                       read:1;      /* all of it is there */
+    unsigned                       judged:1;    /* it has been inspected */
     unsigned                       redacting:1; /* the body */
     unsigned                       upgrade_failed:1;
     unsigned                       foreign:1;
@@ -224,6 +239,9 @@ typedef struct {
 #define NGX_HTTP_EGRESS_NAME_ENCODING    9
 #define NGX_HTTP_EGRESS_NAME_KEY         10
 #define NGX_HTTP_EGRESS_NAME_VERSION     11
+#define NGX_HTTP_EGRESS_NAME_CODING      12
+#define NGX_HTTP_EGRESS_NAME_MCP_METHOD  13
+#define NGX_HTTP_EGRESS_NAME_MCP_NAME    14
 
 
 /*
@@ -244,6 +262,31 @@ void ngx_http_egress_restore(void *data);
 
 /* The client's connection, which for HTTP/2 is not r->connection. */
 ngx_connection_t *ngx_http_egress_connection(ngx_http_request_t *r);
+
+
+/*
+ * ngx_http_egress_inspect.c: bodies that tell what a request does, DESIGN 6.4.
+ */
+
+/*
+ * Finishes the class of a request whose rule has an inspector, where no body
+ * is needed for it: by its method and its query.
+ */
+ngx_int_t ngx_http_egress_inspect_query(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Reads the body of a request that has an inspector, and has it inspected.
+ * Returns NGX_OK where ctx->inspect_reason tells what came of it; NGX_AGAIN
+ * where phases are run again once the body is there; NGX_ERROR, or a status of
+ * nginx's own.
+ */
+ngx_int_t ngx_http_egress_inspect(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* After NGX_AGAIN, once the body is there: the reason, or allowed. */
+ngx_uint_t ngx_http_egress_inspected(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 
 
 /*

@@ -12,6 +12,8 @@
 
 static ngx_int_t ngx_http_egress_decide(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_decided(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t reason);
 static ngx_int_t ngx_http_egress_go(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_uint_t ngx_http_egress_host(ngx_http_request_t *r,
@@ -59,6 +61,23 @@ ngx_http_egress_handler(ngx_http_request_t *r)
         ctx->resolving = NULL;
     }
 
+    if (ctx && ctx->reading) {
+
+        ctx->reading = 0;
+
+        if (ctx->read) {
+
+            /* the body that tells the class is there */
+
+            return ngx_http_egress_decided(r, ctx,
+                                           ngx_http_egress_inspected(r, ctx));
+        }
+
+        /* by another way, and half of the body has been read */
+
+        return ngx_http_egress_refuse(r, ctx, NGX_EGRESS_MALFORMED_REQUEST);
+    }
+
     /*
      * A refusal stays: an error_page with a proxy of any kind must not send
      * the request on all the same (prototype P10).  Pages from files may.
@@ -104,6 +123,7 @@ ngx_http_egress_handler(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
+    ngx_int_t   rc;
     ngx_uint_t  reason;
 
     if (ctx->decided) {
@@ -157,6 +177,36 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     if (reason == NGX_EGRESS_ALLOWED && ngx_http_egress_auth_loop(r, ctx)) {
         reason = NGX_EGRESS_AUTH_LOOP;
+    }
+
+    if (reason == NGX_EGRESS_ALLOWED && ctx->req.inspector) {
+
+        /* nothing in its header refuses it: now its body is read */
+
+        rc = ngx_http_egress_inspect(r, ctx);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        reason = ctx->inspect_reason;
+    }
+
+    return ngx_http_egress_decided(r, ctx, reason);
+}
+
+
+/* all has been judged that the client sent */
+
+static ngx_int_t
+ngx_http_egress_decided(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_uint_t reason)
+{
+    if (reason == NGX_EGRESS_ALLOWED && ctx->judged) {
+
+        /* access may have been cut off while the body came in */
+
+        reason = ngx_http_egress_credential_state(r, ctx);
     }
 
     if (reason != NGX_EGRESS_ALLOWED) {
@@ -475,6 +525,7 @@ ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
+    ngx_uint_t             reason;
     ngx_egress_request_t  *req;
 
     req = &ctx->req;
@@ -495,18 +546,25 @@ ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_EGRESS_METHOD_REFUSED;
     }
 
-    switch (req->class) {
-
-    case NGX_EGRESS_READ:
-        return NGX_EGRESS_ALLOWED;
-
-    case NGX_EGRESS_WRITE:
-        return req->bound->binding->access == NGX_EGRESS_WRITE
-               ? NGX_EGRESS_ALLOWED : NGX_EGRESS_WRITE_REFUSED;
-
-    default: /* NGX_EGRESS_UNKNOWN */
+    if (req->inspector && ngx_http_egress_inspect_query(r, ctx) != NGX_OK) {
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
+
+    reason = NGX_EGRESS_ALLOWED;
+
+    if (req->inspector == NGX_EGRESS_INSPECT_NONE) {
+        reason = ngx_egress_class_reason(req, NULL);
+    }
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = ngx_egress_repo_check(req);
+    }
+
+    if (reason == NGX_EGRESS_ALLOWED && ctx->said) {
+        reason = ngx_egress_repo_check_body(req, ctx->said);
+    }
+
+    return reason;
 }
 
 
@@ -678,6 +736,11 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
     ngx_http_egress_addrs_free(ctx->addrs);
     ctx->addrs = NULL;
 
+    ctx->said = NULL;
+    ctx->judged = 0;
+    ctx->content_encodings = 0;
+    ctx->mcp_method.count = 0;
+    ctx->mcp_name.count = 0;
 
     ctx->credential = NGX_HTTP_EGRESS_CRED_NONE;
     ctx->has_credential_id = 0;

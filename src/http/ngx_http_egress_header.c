@@ -56,7 +56,9 @@ static struct {
     { ngx_string("sec-websocket-version"), NGX_HTTP_EGRESS_NAME_VERSION },
     { ngx_string("content-type"), NGX_HTTP_EGRESS_NAME_TYPE },
     { ngx_string("accept-encoding"), NGX_HTTP_EGRESS_NAME_ENCODING },
-    { ngx_string("content-encoding"), NGX_HTTP_EGRESS_NAME_OURS },
+    { ngx_string("content-encoding"), NGX_HTTP_EGRESS_NAME_CODING },
+    { ngx_string("mcp-method"), NGX_HTTP_EGRESS_NAME_MCP_METHOD },
+    { ngx_string("mcp-name"), NGX_HTTP_EGRESS_NAME_MCP_NAME },
     { ngx_string("host"), NGX_HTTP_EGRESS_NAME_OURS },
     { ngx_string("content-length"), NGX_HTTP_EGRESS_NAME_OURS },
     { ngx_string("transfer-encoding"), NGX_HTTP_EGRESS_NAME_OURS },
@@ -161,6 +163,21 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
 
         case NGX_HTTP_EGRESS_NAME_TYPE:
             ctx->content_types++;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_CODING:
+            ctx->content_encoding = h[i].value;
+            ctx->content_encodings++;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_MCP_METHOD:
+            ctx->mcp_method.value = h[i].value;
+            ctx->mcp_method.count++;
+            break;
+
+        case NGX_HTTP_EGRESS_NAME_MCP_NAME:
+            ctx->mcp_name.value = h[i].value;
+            ctx->mcp_name.count++;
             break;
 
         default: /* NGX_HTTP_EGRESS_NAME_OURS */

@@ -63,13 +63,17 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         rec->rule = req->rule->text;
     }
 
-    if (req->is_git && req->git.operation) {
+    if (ctx->said && ctx->said->operation_len) {
+        rec->operation.data = ctx->said->operation;
+        rec->operation.len = ctx->said->operation_len;
+
+    } else if (req->is_git && req->git.operation) {
         rec->operation.data = (u_char *) req->git.operation;
         rec->operation.len = ngx_strlen(req->git.operation);
+    }
 
-        if (ngx_http_egress_record_repo(r, ctx, rec) != NGX_OK) {
-            return NGX_ERROR;
-        }
+    if (req->repo.len && ngx_http_egress_record_repo(r, ctx, rec) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     if (ctx->denied) {
@@ -126,31 +130,27 @@ static ngx_int_t
 ngx_http_egress_record_repo(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_audit_t *rec)
 {
-    u_char            *p;
-    ngx_egress_git_t  *git;
+    u_char                *p;
+    ngx_egress_request_t  *req;
 
-    git = &ctx->req.git;
+    req = &ctx->req;
 
-    if (git->repo.len == 0) {
-        return NGX_OK;
-    }
-
-    p = ngx_pnalloc(r->pool, git->owner.len + 1 + git->repo.len);
+    p = ngx_pnalloc(r->pool, req->owner.len + 1 + req->repo.len);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
     rec->repo.data = p;
 
-    if (git->owner.len) {
-        ngx_strlow(p, git->owner.data, git->owner.len);
-        p += git->owner.len;
+    if (req->owner.len) {
+        ngx_strlow(p, req->owner.data, req->owner.len);
+        p += req->owner.len;
         *p++ = '/';
     }
 
-    ngx_strlow(p, git->repo.data, git->repo.len);
+    ngx_strlow(p, req->repo.data, req->repo.len);
 
-    rec->repo.len = p + git->repo.len - rec->repo.data;
+    rec->repo.len = p + req->repo.len - rec->repo.data;
 
     return NGX_OK;
 }

@@ -15,6 +15,12 @@
 /* buffers of plain text that one answer may make at a time */
 #define NGX_HTTP_EGRESS_INFLATE_ROUND  16
 
+/* bodies of refusals */
+#define NGX_HTTP_EGRESS_BODY_PROBLEM   0
+#define NGX_HTTP_EGRESS_BODY_TEXT      1
+#define NGX_HTTP_EGRESS_BODY_LFS       2
+#define NGX_HTTP_EGRESS_BODY_JSON_RPC  3
+
 
 static ngx_int_t ngx_http_egress_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_egress_body_filter(ngx_http_request_t *r,
@@ -36,6 +42,11 @@ static ngx_int_t ngx_http_egress_sentence(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_str_t *text);
 static ngx_int_t ngx_http_egress_problem(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_str_t *sentence, ngx_uint_t lfs);
+static ngx_int_t ngx_http_egress_json_rpc(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_str_t *sentence);
+static ngx_uint_t ngx_http_egress_shape(ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_generated(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, yajl_gen gen);
 static void ngx_http_egress_json(yajl_gen gen, const char *name,
     ngx_str_t *value);
 static ngx_int_t ngx_http_egress_not_http(ngx_http_request_t *r,
@@ -392,33 +403,37 @@ ngx_http_egress_proxy_status(ngx_http_request_t *r,
 static ngx_int_t
 ngx_http_egress_body(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_int_t   rc;
-    ngx_str_t   sentence;
-    ngx_uint_t  git;
+    ngx_int_t  rc;
+    ngx_str_t  sentence;
 
     if (ngx_http_egress_sentence(r, ctx, &sentence) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    git = ctx->req.is_git ? ctx->req.git.kind : 0;
+    switch (ngx_http_egress_shape(ctx)) {
 
-    if (git == NGX_EGRESS_GIT_WIRE) {
+    case NGX_HTTP_EGRESS_BODY_TEXT:
         ctx->body = sentence;
         ngx_str_set(&r->headers_out.content_type, "text/plain");
         ngx_str_set(&r->headers_out.charset, "utf-8");
         rc = NGX_OK;
+        break;
 
-    } else {
-        rc = ngx_http_egress_problem(r, ctx, &sentence, git != 0);
+    case NGX_HTTP_EGRESS_BODY_LFS:
+        rc = ngx_http_egress_problem(r, ctx, &sentence, 1);
+        ngx_str_set(&r->headers_out.content_type,
+                    "application/vnd.git-lfs+json");
+        break;
 
-        if (git) {
-            ngx_str_set(&r->headers_out.content_type,
-                        "application/vnd.git-lfs+json");
+    case NGX_HTTP_EGRESS_BODY_JSON_RPC:
+        rc = ngx_http_egress_json_rpc(r, ctx, &sentence);
+        ngx_str_set(&r->headers_out.content_type, "application/json");
+        break;
 
-        } else {
-            ngx_str_set(&r->headers_out.content_type,
-                        "application/problem+json");
-        }
+    default: /* NGX_HTTP_EGRESS_BODY_PROBLEM */
+        rc = ngx_http_egress_problem(r, ctx, &sentence, 0);
+        ngx_str_set(&r->headers_out.content_type,
+                    "application/problem+json");
     }
 
     r->headers_out.content_type_len = r->headers_out.content_type.len;
@@ -428,6 +443,32 @@ ngx_http_egress_body(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     r->headers_out.content_length_n = ctx->body.len;
 
     return rc;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_shape(ngx_http_egress_ctx_t *ctx)
+{
+    if (ctx->req.is_git) {
+        return (ctx->req.git.kind == NGX_EGRESS_GIT_WIRE)
+               ? NGX_HTTP_EGRESS_BODY_TEXT : NGX_HTTP_EGRESS_BODY_LFS;
+    }
+
+    if (ctx->req.rule == NULL) {
+        return NGX_HTTP_EGRESS_BODY_PROBLEM;
+    }
+
+    switch (ctx->req.rule->inspector) {
+
+    case NGX_EGRESS_INSPECT_LFS:
+        return NGX_HTTP_EGRESS_BODY_LFS;
+
+    case NGX_EGRESS_INSPECT_JSON_RPC:
+        return NGX_HTTP_EGRESS_BODY_JSON_RPC;
+
+    default:
+        return NGX_HTTP_EGRESS_BODY_PROBLEM;
+    }
 }
 
 
@@ -478,10 +519,8 @@ static ngx_int_t
 ngx_http_egress_problem(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_str_t *sentence, ngx_uint_t lfs)
 {
-    size_t                len;
     yajl_gen              gen;
     ngx_str_t             type, title;
-    const u_char         *buf;
     ngx_egress_reason_t  *reason;
 
     u_char  urn[sizeof("urn:nginx-egress:problem:") + 64];
@@ -525,6 +564,83 @@ ngx_http_egress_problem(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_http_egress_json(gen, "hint", &reason->hint);
 
     yajl_gen_map_close(gen);
+
+    return ngx_http_egress_generated(r, ctx, gen);
+}
+
+
+/*
+ * JSON-RPC 2.0, 5.1: an error with the id of the request, or null where none
+ * was read; the code is of the range for servers of all kinds.
+ */
+
+static ngx_int_t
+ngx_http_egress_json_rpc(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_str_t *sentence)
+{
+    yajl_gen              gen;
+    ngx_str_t             title;
+    ngx_egress_reason_t  *reason;
+
+    reason = &ngx_egress_reasons[ctx->reason];
+
+    gen = yajl_gen_alloc(NULL);
+    if (gen == NULL) {
+        return NGX_ERROR;
+    }
+
+    title = *sentence;
+    title.len--;
+
+    yajl_gen_map_open(gen);
+
+    yajl_gen_string(gen, (const u_char *) "jsonrpc", 7);
+    yajl_gen_string(gen, (const u_char *) "2.0", 3);
+    yajl_gen_string(gen, (const u_char *) "id", 2);
+
+    if (ctx->said && ctx->said->id_len) {
+
+        /* rendered by the inspector: a "number" is written as it is */
+
+        yajl_gen_number(gen, (const char *) ctx->said->id, ctx->said->id_len);
+
+    } else {
+        yajl_gen_null(gen);
+    }
+
+    yajl_gen_string(gen, (const u_char *) "error", 5);
+    yajl_gen_map_open(gen);
+
+    yajl_gen_string(gen, (const u_char *) "code", 4);
+    yajl_gen_integer(gen, -32000);
+    ngx_http_egress_json(gen, "message", &title);
+
+    yajl_gen_string(gen, (const u_char *) "data", 4);
+    yajl_gen_map_open(gen);
+    ngx_http_egress_json(gen, "reason", &reason->code);
+
+    if (ctx->req.bound) {
+        ngx_http_egress_json(gen, "binding", &ctx->req.bound->binding->name);
+    }
+
+    ngx_http_egress_json(gen, "hint", &reason->hint);
+    yajl_gen_map_close(gen);
+
+    yajl_gen_map_close(gen);
+    yajl_gen_map_close(gen);
+
+    return ngx_http_egress_generated(r, ctx, gen);
+}
+
+
+/* takes the text over, with a line end, and frees the generator */
+
+static ngx_int_t
+ngx_http_egress_generated(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    yajl_gen gen)
+{
+    size_t         len;
+    const u_char  *buf;
 
     yajl_gen_get_buf(gen, &buf, &len);
 

@@ -1,0 +1,748 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+/* the first buffer of a body whose length is not known */
+#define NGX_HTTP_EGRESS_INSPECT_SIZE  4096
+
+
+/* what inspected bodies of a sandbox hold in this worker */
+
+struct ngx_http_egress_budget_s {
+    ngx_str_node_t                 sn;
+    size_t                         size;
+    ngx_uint_t                     refs;
+};
+
+
+static ngx_int_t ngx_http_egress_inspect_by_query(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static void ngx_http_egress_inspect_repo(ngx_http_egress_ctx_t *ctx);
+static ngx_egress_body_t *ngx_http_egress_inspect_said(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_inspect_header(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_inspect_charset(ngx_str_t *type);
+static void ngx_http_egress_inspect_begin(ngx_http_request_t *r);
+static void ngx_http_egress_inspect_handler(ngx_http_request_t *r);
+static void ngx_http_egress_inspect_next(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_inspect_read(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_inspect_take(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_inspect_room(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, size_t size);
+static ngx_int_t ngx_http_egress_inspect_done(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_budget_get(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static void ngx_http_egress_budget_cleanup(void *data);
+
+
+/* of this worker, by the name of the sandbox; empty while nothing is read */
+
+static ngx_rbtree_t       ngx_http_egress_budgets;
+static ngx_rbtree_node_t  ngx_http_egress_budgets_sentinel;
+
+
+ngx_int_t
+ngx_http_egress_inspect_query(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t             empty;
+    ngx_egress_request_t  *req;
+
+    req = &ctx->req;
+
+    if (req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
+        && req->target.query.data
+        && ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    empty = (r->headers_in.content_length_n <= 0 && !r->headers_in.chunked);
+
+    if (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) {
+
+        /*
+         * A GET of "graphql" without a query asks for the schema (wire.md
+         * G29), one of "json_rpc" for the stream of a session.
+         */
+
+        if (req->inspector == NGX_EGRESS_INSPECT_LFS) {
+            return NGX_DECLINED;
+        }
+
+        req->class = ctx->said ? ctx->said->class : NGX_EGRESS_READ;
+        req->inspector = NGX_EGRESS_INSPECT_NONE;
+
+        return NGX_OK;
+    }
+
+    if (r->method == NGX_HTTP_OPTIONS) {
+        req->class = NGX_EGRESS_READ;
+        req->inspector = NGX_EGRESS_INSPECT_NONE;
+
+        return NGX_OK;
+    }
+
+    if (r->method == NGX_HTTP_DELETE) {
+
+        /* the end of a session of MCP's streamable HTTP transport */
+
+        if (req->inspector != NGX_EGRESS_INSPECT_JSON_RPC || !empty) {
+            return NGX_DECLINED;
+        }
+
+        req->class = NGX_EGRESS_READ;
+        req->inspector = NGX_EGRESS_INSPECT_NONE;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Servers may take a query from either place.  Beside a body nothing that
+ * decides may stand in the target.
+ */
+
+static ngx_int_t
+ngx_http_egress_inspect_by_query(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    u_char             *buf;
+    ngx_str_t          *query;
+    ngx_egress_body_t  *said;
+
+    query = &ctx->req.target.query;
+
+    said = ngx_http_egress_inspect_said(r, ctx);
+    buf = ngx_pnalloc(r->pool, query->len + 1);
+
+    if (said == NULL || buf == NULL
+        || ngx_egress_graphql_query(query, buf, said) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    if (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) {
+        ngx_http_egress_inspect_repo(ctx);
+        return NGX_OK;
+    }
+
+    if (said->operation_len) {
+        return NGX_DECLINED;
+    }
+
+    /* it told nothing: the body will */
+
+    ctx->said = NULL;
+
+    return NGX_OK;
+}
+
+
+/* for the audit log: the repository that a query begins with */
+
+static void
+ngx_http_egress_inspect_repo(ngx_http_egress_ctx_t *ctx)
+{
+    ngx_egress_body_repo_t  *repo;
+
+    if (ctx->said->nrepos == 0) {
+        return;
+    }
+
+    repo = ctx->said->repos;
+
+    if (repo->owner_len == 0 || repo->name_len == 0) {
+        return;
+    }
+
+    ctx->req.owner.data = repo->owner;
+    ctx->req.owner.len = repo->owner_len;
+    ctx->req.repo.data = repo->name;
+    ctx->req.repo.len = repo->name_len;
+}
+
+
+static ngx_egress_body_t *
+ngx_http_egress_inspect_said(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ctx->said = ngx_palloc(r->pool, sizeof(ngx_egress_body_t));
+
+    return ctx->said;
+}
+
+
+ngx_int_t
+ngx_http_egress_inspect(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_int_t  rc;
+
+    ctx->inspect_reason = ngx_http_egress_inspect_header(r, ctx);
+
+    if (ctx->inspect_reason != NGX_EGRESS_ALLOWED) {
+        return NGX_OK;
+    }
+
+    if (ctx->read) {
+
+        /* judged anew, after an internal redirect */
+
+        ctx->inspect_reason = ngx_http_egress_inspected(r, ctx);
+        return NGX_OK;
+    }
+
+    if (r->request_body) {
+
+        /* somebody else has read it, and may have changed it */
+
+        ctx->inspect_reason = NGX_EGRESS_CLASS_UNKNOWN;
+        return NGX_OK;
+    }
+
+    if (ngx_http_egress_budget_get(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    /*
+     * Unbuffered, nginx reads into a small buffer, which is emptied into ours
+     * as it fills: with buffering all of client_body_buffer_size would be
+     * taken at once for a body of unknown length.
+     */
+
+    r->request_body_no_buffering = 1;
+
+    ctx->reading = 1;
+    ctx->sync = 1;
+    ctx->inspect_status = NGX_AGAIN;
+
+    rc = ngx_http_read_client_request_body(r, ngx_http_egress_inspect_begin);
+
+    ctx->sync = 0;
+
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        ctx->reading = 0;
+        return rc;
+    }
+
+    /* gives the reference back that reading took */
+
+    ngx_http_finalize_request(r, NGX_DONE);
+
+    if (ctx->inspect_status == NGX_AGAIN) {
+        return NGX_AGAIN;
+    }
+
+    ctx->reading = 0;
+
+    if (ctx->inspect_status != NGX_OK) {
+        return ctx->inspect_status;
+    }
+
+    ctx->inspect_reason = ngx_http_egress_inspected(r, ctx);
+
+    return NGX_OK;
+}
+
+
+/* what can be told of a body by the header */
+
+static ngx_uint_t
+ngx_http_egress_inspect_header(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_str_t  *coding;
+
+    coding = &ctx->content_encoding;
+
+    if (ctx->content_encodings > 1
+        || (ctx->content_encodings
+            && (coding->len != sizeof("identity") - 1
+                || ngx_strncasecmp(coding->data, (u_char *) "identity",
+                                   sizeof("identity") - 1)
+                   != 0)))
+    {
+        return NGX_EGRESS_BODY_UNSUPPORTED;
+    }
+
+    if (!ngx_http_egress_inspect_charset(&ctx->req.content_type)) {
+        return NGX_EGRESS_BODY_UNSUPPORTED;
+    }
+
+    if (r->headers_in.content_length_n
+        > (off_t) ctx->req.bound->binding->inspect_max)
+    {
+        return NGX_EGRESS_BODY_TOO_LARGE;
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+/* a charset that is told has to be UTF-8 (DESIGN 6.4) */
+
+static ngx_uint_t
+ngx_http_egress_inspect_charset(ngx_str_t *type)
+{
+    size_t   len;
+    u_char  *p, *last, *value;
+
+    p = type->data;
+    last = p + type->len;
+
+    for ( ;; ) {
+
+        while (p < last && *p != ';') {
+            p++;
+        }
+
+        if (p == last) {
+            return 1;
+        }
+
+        p++;
+
+        while (p < last && (*p == ' ' || *p == '\t')) {
+            p++;
+        }
+
+        if (last - p < 8
+            || ngx_strncasecmp(p, (u_char *) "charset=", 8) != 0)
+        {
+            continue;
+        }
+
+        p += 8;
+
+        if (p < last && *p == '"') {
+            p++;
+        }
+
+        value = p;
+
+        while (p < last && *p != ';' && *p != '"' && *p != ' '
+               && *p != '\t')
+        {
+            p++;
+        }
+
+        len = p - value;
+
+        if ((len != 5
+             || ngx_strncasecmp(value, (u_char *) "utf-8", 5) != 0)
+            && (len != 4
+                || ngx_strncasecmp(value, (u_char *) "utf8", 4) != 0)
+            && (len != 8
+                || ngx_strncasecmp(value, (u_char *) "us-ascii", 8) != 0))
+        {
+            return 0;
+        }
+    }
+}
+
+
+/* the first part, or all that there is, or, for HTTP/2, all of it later */
+
+static void
+ngx_http_egress_inspect_begin(ngx_http_request_t *r)
+{
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_egress_get_ctx(r);
+
+    ctx->inspect_status = ngx_http_egress_inspect_read(r, ctx);
+
+    if (ctx->inspect_status == NGX_AGAIN) {
+        r->read_event_handler = ngx_http_egress_inspect_handler;
+        r->write_event_handler = ngx_http_request_empty_handler;
+        return;
+    }
+
+    if (!ctx->sync) {
+        ngx_http_egress_inspect_next(r, ctx);
+    }
+}
+
+
+static void
+ngx_http_egress_inspect_handler(ngx_http_request_t *r)
+{
+    ngx_http_egress_ctx_t  *ctx;
+
+    ctx = ngx_http_egress_get_ctx(r);
+
+    ctx->inspect_status = ngx_http_egress_inspect_read(r, ctx);
+
+    if (ctx->inspect_status != NGX_AGAIN) {
+        ngx_http_egress_inspect_next(r, ctx);
+    }
+}
+
+
+static void
+ngx_http_egress_inspect_next(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    r->read_event_handler = ngx_http_block_reading;
+
+    if (ctx->inspect_status != NGX_OK) {
+        ctx->reading = 0;
+        ngx_http_finalize_request(r, ctx->inspect_status);
+        return;
+    }
+
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
+}
+
+
+/* NGX_OK: it is there, or has been refused by its size; or as nginx has it */
+
+static ngx_int_t
+ngx_http_egress_inspect_read(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_int_t  rc;
+
+    for ( ;; ) {
+
+        ctx->inspect_reason = ngx_http_egress_inspect_take(r, ctx);
+
+        if (ctx->inspect_reason != NGX_EGRESS_ALLOWED) {
+            ctx->read = 1;
+            return NGX_OK;
+        }
+
+        if (!r->reading_body) {
+            return ngx_http_egress_inspect_done(r, ctx);
+        }
+
+        /* also lets the peer of an HTTP/2 stream send more */
+
+        rc = ngx_http_read_unbuffered_request_body(r);
+
+        if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+            return rc;
+        }
+
+        if (rc == NGX_ERROR) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        if (rc == NGX_AGAIN && r->request_body->bufs == NULL) {
+            return NGX_AGAIN;
+        }
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_egress_inspect_take(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    size_t        size;
+    ngx_buf_t    *b;
+    ngx_uint_t    reason;
+    ngx_chain_t  *cl, *next;
+
+    for (cl = r->request_body->bufs; cl; cl = next) {
+
+        next = cl->next;
+        b = cl->buf;
+
+        if (!ngx_buf_in_memory(b) && ngx_buf_size(b)) {
+            return NGX_EGRESS_CLASS_UNKNOWN;
+        }
+
+        size = b->last - b->pos;
+
+        reason = ngx_http_egress_inspect_room(r, ctx, size);
+
+        if (reason != NGX_EGRESS_ALLOWED) {
+            return reason;
+        }
+
+        if (size) {
+            ctx->inspected->last = ngx_cpymem(ctx->inspected->last, b->pos,
+                                              size);
+            b->pos = b->last;
+        }
+
+        ngx_free_chain(r->pool, cl);
+
+        r->request_body->bufs = next;
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+/* room for so many octets more; it grows with what has come, by doubling */
+
+static ngx_uint_t
+ngx_http_egress_inspect_room(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, size_t size)
+{
+    size_t      used, room, max;
+    u_char     *p;
+    ngx_buf_t  *b;
+
+    b = ctx->inspected;
+    max = ctx->req.bound->binding->inspect_max;
+
+    used = b->last - b->pos;
+    room = b->end - b->start;
+
+    if (size > max - used) {
+        return NGX_EGRESS_BODY_TOO_LARGE;
+    }
+
+    if (size <= room - used) {
+        return NGX_EGRESS_ALLOWED;
+    }
+
+    room = ngx_max(room, NGX_HTTP_EGRESS_INSPECT_SIZE);
+
+    while (room - used < size) {
+        room *= 2;
+    }
+
+    room = ngx_min(room, max);
+
+    if (r->headers_in.content_length_n > (off_t) used) {
+        room = ngx_min(room, (size_t) r->headers_in.content_length_n);
+        room = ngx_max(room, used + size);
+    }
+
+    if (ctx->budget->size - ctx->budgeted + room > NGX_EGRESS_INSPECT_LIMIT) {
+        return NGX_EGRESS_LIMIT_REACHED;
+    }
+
+    p = ngx_palloc(r->pool, room);
+    if (p == NULL) {
+        return NGX_EGRESS_LIMIT_REACHED;
+    }
+
+    ctx->budget->size += room - ctx->budgeted;
+    ctx->budgeted = room;
+
+    if (b->start) {
+        ngx_memcpy(p, b->pos, used);
+        ngx_pfree(r->pool, b->start);
+    }
+
+    b->start = p;
+    b->pos = p;
+    b->last = p + used;
+    b->end = p + room;
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+/* what was judged is what is sent, in one piece and with its length */
+
+static ngx_int_t
+ngx_http_egress_inspect_done(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_buf_t    *b;
+    ngx_chain_t  *cl;
+
+    ctx->read = 1;
+
+    b = ctx->inspected;
+
+    if (b->last == b->pos) {
+        return NGX_OK;
+    }
+
+    cl = ngx_alloc_chain_link(r->pool);
+    if (cl == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cl->buf = b;
+    cl->next = NULL;
+
+    r->request_body->bufs = cl;
+    r->headers_in.content_length_n = b->last - b->pos;
+
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_int_t              rc;
+    ngx_str_t              body;
+    ngx_uint_t             reason;
+    ngx_egress_rule_t     *rule;
+    ngx_egress_request_t  *req;
+
+    req = &ctx->req;
+    rule = req->rule;
+
+    if (ctx->inspect_reason != NGX_EGRESS_ALLOWED) {
+        return ctx->inspect_reason;
+    }
+
+    ctx->judged = 1;
+
+    if (ngx_http_egress_inspect_said(r, ctx) == NULL) {
+        return NGX_EGRESS_CLASS_UNKNOWN;
+    }
+
+    body.data = ctx->inspected->pos;
+    body.len = ctx->inspected->last - ctx->inspected->pos;
+
+    if (body.data == NULL) {
+        ngx_str_set(&body, "");
+    }
+
+    switch (req->inspector) {
+
+    case NGX_EGRESS_INSPECT_GRAPHQL:
+        rc = ngx_egress_graphql_body(&body, ctx->said);
+        break;
+
+    case NGX_EGRESS_INSPECT_LFS:
+        rc = ngx_egress_lfs_body(&body, ctx->said);
+        break;
+
+    default: /* NGX_EGRESS_INSPECT_JSON_RPC */
+        rc = ngx_egress_json_rpc_body(&body, &rule->tools, rule->all_tools,
+                                      &ctx->mcp_method, &ctx->mcp_name,
+                                      ctx->said);
+    }
+
+    switch (rc) {
+
+    case NGX_OK:
+        req->class = ctx->said->class;
+        ngx_http_egress_inspect_repo(ctx);
+        break;
+
+    case NGX_ABORT:
+        return NGX_EGRESS_BODY_UNSUPPORTED;
+
+    case NGX_ERROR:
+        return NGX_EGRESS_MALFORMED_REQUEST;
+
+    default: /* NGX_DECLINED */
+        return NGX_EGRESS_CLASS_UNKNOWN;
+    }
+
+    reason = ngx_egress_class_reason(req, ctx->said);
+
+    if (reason == NGX_EGRESS_ALLOWED
+        && req->inspector == NGX_EGRESS_INSPECT_GRAPHQL)
+    {
+        reason = ngx_egress_repo_check_body(req, ctx->said);
+    }
+
+    return reason;
+}
+
+
+static ngx_int_t
+ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    uint32_t                   hash;
+    ngx_str_t                  name;
+    ngx_pool_cleanup_t        *cln;
+    ngx_http_egress_budget_t  *budget;
+
+    if (ngx_http_egress_budgets.root == NULL) {
+        ngx_rbtree_init(&ngx_http_egress_budgets,
+                        &ngx_http_egress_budgets_sentinel,
+                        ngx_str_rbtree_insert_value);
+    }
+
+    ctx->inspected = ngx_calloc_buf(r->pool);
+    if (ctx->inspected == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->inspected->temporary = 1;
+
+    cln = ngx_pool_cleanup_add(r->pool, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_str_null(&name);
+
+    if (ctx->record) {
+        name = ctx->record->sandbox;
+    }
+
+    hash = ngx_crc32_long(name.data, name.len);
+
+    budget = (ngx_http_egress_budget_t *)
+                 ngx_str_rbtree_lookup(&ngx_http_egress_budgets, &name, hash);
+
+    if (budget == NULL) {
+
+        budget = ngx_calloc(sizeof(ngx_http_egress_budget_t) + name.len,
+                            r->connection->log);
+        if (budget == NULL) {
+            return NGX_ERROR;
+        }
+
+        budget->sn.str.len = name.len;
+        budget->sn.str.data = (u_char *) budget
+                              + sizeof(ngx_http_egress_budget_t);
+
+        ngx_memcpy(budget->sn.str.data, name.data, name.len);
+
+        budget->sn.node.key = hash;
+
+        ngx_rbtree_insert(&ngx_http_egress_budgets, &budget->sn.node);
+    }
+
+    budget->refs++;
+
+    ctx->budget = budget;
+    ctx->budgeted = 0;
+
+    cln->handler = ngx_http_egress_budget_cleanup;
+    cln->data = ctx;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_egress_budget_cleanup(void *data)
+{
+    ngx_http_egress_ctx_t *ctx = data;
+
+    ngx_http_egress_budget_t  *budget;
+
+    budget = ctx->budget;
+
+    budget->size -= ctx->budgeted;
+
+    if (--budget->refs == 0) {
+        ngx_rbtree_delete(&ngx_http_egress_budgets, &budget->sn.node);
+        ngx_free(budget);
+    }
+
+    ctx->budget = NULL;
+}
