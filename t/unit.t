@@ -11,7 +11,8 @@ my $build = ($ENV{EGRESS_BUILD} || 'build') . '/unit';
 my $nginx = $ENV{EGRESS_NGINX_SRC} || 'build/nginx';
 
 my @kinds = qw(hosts targets overrides authorization git lfs
-               clienthello connect socks5 addresses redact);
+               clienthello connect socks5 addresses redact
+               graphql jsonrpc bodies);
 
 plan tests => 1 + @kinds;
 

@@ -58,6 +58,9 @@ static ngx_vectors_kind_t  ngx_vectors_kinds[] = {
     { "socks5", ngx_vectors_socks5 },
     { "addresses", ngx_vectors_address },
     { "redact", ngx_vectors_redact },
+    { "graphql", ngx_vectors_graphql },
+    { "jsonrpc", ngx_vectors_json_rpc },
+    { "bodies", ngx_vectors_bodies },
     { NULL, NULL }
 };
 
@@ -541,7 +544,6 @@ ngx_vectors_git(ngx_vectors_t *v)
     }
 
     if (git.kind == NGX_EGRESS_GIT_BATCH) {
-        v->skip = "decided by the body";
         ngx_vectors_text(v->got, "a batch");
         ngx_vectors_text(v->want, want);
 
@@ -559,9 +561,13 @@ ngx_vectors_git(ngx_vectors_t *v)
         rc = ngx_egress_git_classify(&method, &target.canonical,
                                      &target.query, &type, segments, &git);
 
-        return (rc == NGX_OK && git.kind == NGX_EGRESS_GIT_LFS
-                && git.class == NGX_EGRESS_UNKNOWN)
-               ? NGX_OK : NGX_ERROR;
+        if (rc != NGX_OK || git.kind != NGX_EGRESS_GIT_LFS
+            || git.class != NGX_EGRESS_UNKNOWN)
+        {
+            return NGX_ERROR;
+        }
+
+        return ngx_vectors_batch(v);
     }
 
     got = (git.class == NGX_EGRESS_READ) ? "read"

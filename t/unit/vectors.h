@@ -32,12 +32,19 @@ void ngx_vectors_text(u_char *dst, const char *text);
 ngx_uint_t ngx_vectors_eq(ngx_str_t *a, ngx_str_t *b);
 
 
-/* the kinds of gateway.c, socks5.c and redact.c */
+/* the body of a batch request, see body.c */
+ngx_int_t ngx_vectors_batch(ngx_vectors_t *v);
+
+
+/* the kinds of gateway.c, socks5.c, redact.c and body.c */
 ngx_int_t ngx_vectors_client_hello(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_connect(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_address(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_socks5(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_redact(ngx_vectors_t *v);
+ngx_int_t ngx_vectors_graphql(ngx_vectors_t *v);
+ngx_int_t ngx_vectors_json_rpc(ngx_vectors_t *v);
+ngx_int_t ngx_vectors_bodies(ngx_vectors_t *v);
 
 
 #endif /* _NGX_VECTORS_H_INCLUDED_ */
