@@ -263,7 +263,8 @@ sub seen {
 
 # Runs a client that reads. Each request that arrived with a credential had the token, and the client's status is 0.
 # The options are patterns: print (what it printed), and lists of "METHOD host/path" that must be among what arrived:
-# token (with it) and bare (without any credential). Returns what it printed.
+# token (with it) and bare (without any credential). "own" is a pattern of credentials that the client got from a service.
+# Returns what it printed.
 
 sub reads {
     my ($self, $name, $env, $command, %want) = @_;
@@ -275,7 +276,8 @@ sub reads {
 
     push @wrong, "it ended with $rc" if $rc != ($want{rc} || 0);
     push @wrong, "not printed: $want{print}" if $want{print} && $out !~ $want{print};
-    push @wrong, map { 'another credential: ' . line($_) } grep { $_->{authorization} ne '' && !$_->{known} } @seen;
+    push @wrong, map { 'another credential: ' . line($_) }
+        grep { $_->{authorization} ne '' && !$_->{known} && !($want{own} && $_->{authorization} =~ $want{own}) } @seen;
     for my $which (qw(token bare)) {
         for my $pattern (@{$want{$which} || []}) {
             push @wrong, "$which, not arrived: $pattern"
