@@ -25,7 +25,6 @@ my $g = Clients->start(
     allow => ['objects.example.test'],
     bindings => <<'CONF',
     binding github {
-        host api.github.com { read GET,POST = /graphql graphql; }
         include @PRESETS@/github.conf;
     }
 CONF

@@ -72,15 +72,12 @@ Gateway::spew("$new/index.js", 'module.exports = 1;');
 
 my @said = (rc => 1, print => qr/\b403\b/);
 no_npm(['publish', $new], rc => 1, print => qr/E403.*403 Forbidden - PUT https:\/\/$HOST\/\@octo%2fnew/s);
-no_npm(['publish', '--access', 'public', $new], @said);
-no_npm(['unpublish', '--force', '@octo/kit'], @said);
 no_npm(['unpublish', '--force', '@octo/kit@2.0.0'], @said);
 no_npm(['deprecate', 'lefty@1.0.0', 'old'], @said);
 no_npm(['dist-tag', 'add', 'lefty@1.0.0', 'latest'], @said);
 no_npm(['access', 'set', 'status=public', '@octo/kit'], @said);
 no_npm(['owner', 'add', 'mallory', 'lefty'], rc => 1);
-no_npm(['token', 'list'], rc => 1, write => ['.*/-/npm/v1/tokens']);
-no_npm(['token', 'revoke', 'abc'], rc => 1, write => ['.*/-/npm/v1/tokens']);
+no_npm(['token', 'revoke', 'abcdef'], @said);
 
 $g->finish;
 done_testing();

@@ -23,7 +23,8 @@ my $g = Clients->start(
     allow => ['objects.example.test'],
     bindings => <<'CONF',
     binding oci {
-        host oci.example.test auth.example.test { include @PRESETS@/oci.conf; }
+        host oci.example.test { include @PRESETS@/oci.conf; }
+        host auth.example.test { include @PRESETS@/oci.conf; }
     }
 CONF
 );
@@ -72,11 +73,11 @@ for my $case (
 
 for my $case (['POST', 'blobs/uploads/'], ['PUT', 'manifests/v2'], ['PATCH', 'blobs/uploads/1'], ['DELETE', 'manifests/v1']) {
     my ($method, $path) = @$case;
-    $g->refused("$method $path: refused", {}, ['curl', '-q', '-sS', '-i', '-X', $method, '-H', 'Authorization: Bearer short.x',
+    $g->refused("$method $path: refused", {}, ['curl', '-q', '-sS', '-i', '--suppress-connect-headers', '-X', $method, '-H', 'Authorization: Bearer short.x',
         '-d', '{}', "https://$HOST/v2/octo/app/$path"], rc => 0, print => qr/^HTTP\/\S+ 403.*write_refused/s);
 }
 
-my @curl = ('curl', '-q', '-sS', '-i', '-u', "user:$P");
+my @curl = ('curl', '-q', '-sS', '-i', '--suppress-connect-headers', '-u', "user:$P");
 for my $scope ('repository:octo/app:pull,push', 'repository:octo/app:push', 'repository:octo/app:*', 'registry:catalog:*',
                'repository:octo/app:pull&scope=repository:octo/app:push', 'repository:octo/app:pull repository:octo/app:push',
                'repository:octo/app:pull%2Cpush', 'repository%3Aocto%2Fapp%3Apull%2Cpush', 'repository:octo/app:pull%20push') {

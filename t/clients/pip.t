@@ -26,7 +26,8 @@ my $g = Clients->start(
     services => { $HOST => 'pypi', $FILES => 'pypi' },
     bindings => <<'CONF',
     binding pypi {
-        host pypi.example.test files.example.test { include @PRESETS@/pypi.conf; }
+        host pypi.example.test { include @PRESETS@/pypi.conf; }
+        host files.example.test { include @PRESETS@/pypi.conf; }
     }
 CONF
 );
@@ -60,13 +61,13 @@ $g->reads('pip index versions', \%env, [@pip, 'index', 'versions', 'lefty'], pri
 
 # pip cannot upload: curl sends what an upload sends
 
-my @upload = ('curl', '-q', '-sS', '-i', '-u', "user:$P", '-F', ':action=file_upload', '-F', 'name=kit', '-F',
+my @upload = ('curl', '-q', '-sS', '-i', '--suppress-connect-headers', '-u', "user:$P", '-F', ':action=file_upload', '-F', 'name=kit', '-F',
     "content=\@$dir/work/kit/kit-2.0-py3-none-any.whl");
 for my $path ('/legacy/', '/simple/', '/') {
     $g->refused("an upload to $path: refused", {}, [@upload, "https://$HOST$path"], rc => 0, print => qr/^HTTP\/\S+ 403.*write_refused/s);
 }
-$g->refused('pip search, a POST: refused', \%env, [@pip, 'search', '-i', "https://user:$P\@$HOST/pypi", 'kit'], rc => 1,
-    print => qr/403/);
+$g->refused('pip search, a POST: refused', \%env, [@pip, 'search', '-i', "https://user:$P\@$HOST/pypi", 'kit'], rc => 2,
+    print => qr/403 Client Error: Forbidden for url/);
 
 $g->finish;
 done_testing();

@@ -41,6 +41,23 @@ sub lacks {
     return;
 }
 
+# Packages of npm's, installed once below the build directory from where this machine gets them; undef if it cannot.
+
+sub packages {
+    my ($name, @packages) = @_;
+    my $to = abs_path(Gateway::modules() . '/..') . "/clients/$name";
+    my $done = "$to/installed";
+
+    return $to if -e $done && Gateway::slurp($done) eq "@packages\n";
+
+    make_path($to);
+    Gateway::spew("$to/package.json", '{"private":true}');
+    system('timeout', 180, 'npm', 'install', '--prefix', $to, '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=silent',
+        '--prefer-offline', '--fetch-retries=1', @packages) == 0 or return;
+    Gateway::spew($done, "@packages\n");
+    return $to;
+}
+
 
 sub start {
     my ($class, %opt) = @_;

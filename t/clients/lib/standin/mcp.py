@@ -1,13 +1,11 @@
 """An MCP server over streamable HTTP with a session, two tools that look and one that would change something."""
 
 import json
-import re
 import secrets
 
 from serve import reply
 
 sessions = set()
-called = []
 
 TOOLS = [{'name': name, 'description': name, 'inputSchema': {'type': 'object', 'properties': {'id': {'type': 'string'}}}}
          for name in ('issue_read', 'issue_search', 'issue_delete')]
@@ -54,8 +52,8 @@ def result(method, params):
     if method == 'tools/list':
         return {'tools': TOOLS}
     if method == 'tools/call':
-        called.append(params['name'])
-        return {'content': [{'type': 'text', 'text': '%s of %s done' % (params['name'], params['arguments'].get('id'))}]}
+        text = '%s of %s done' % (params.get('name'), (params.get('arguments') or {}).get('id'))
+        return {'content': [{'type': 'text', 'text': text}]}
     if method == 'resources/list':
         return {'resources': [{'uri': 'note://1', 'name': 'a note'}]}
     if method == 'resources/read':
