@@ -21,11 +21,15 @@ $SIG{INT} = $SIG{TERM} = sub { exit 1 };
 my $g = Clients->start(
     services => {
         'github.com' => 'git', 'api.github.com' => 'api', 'uploads.github.com' => 'api', 'objects.example.test' => 'store',
+        'codeload.github.com' => 'store',
     },
     allow => ['objects.example.test'],
     bindings => <<'CONF',
     binding github {
         include @PRESETS@/github.conf;
+    }
+    binding github-downloads { # bare
+        include @PRESETS@/github-downloads.conf;
     }
 CONF
 );
@@ -79,6 +83,12 @@ gh(['release', 'view', 'v1', @R], print => qr/tag:\tv1/);
 gh(['release', 'download', 'v1', @R, '-D', "$dir/work/release"],
     token => ["GET $api/repos/octo/private/releases/assets/5"], bare => ['GET objects\.example\.test:\d+/releases/kit\.bin']);
 is(-s "$dir/work/release/kit.bin", 21_000, 'gh release download: the asset is there, from a host without a binding');
+
+# gh shows its credential to codeload.github.com too, which does not like to see one beside a signature
+
+gh(['release', 'download', 'v1', @R, '--archive', 'tar.gz', '-D', "$dir/work/release"],
+    token => ["GET $api/repos/octo/private/tarball/v1"], bare => ['GET codeload\.github\.com/octo/private/legacy\.tar\.gz/v1']);
+like(join(' ', glob "$dir/work/release/*.tar.gz"), qr/v1\.tar\.gz/, 'gh release download --archive: the archive is there');
 
 gh(['search', 'repos', 'private', '--owner', 'octo'], print => qr/octo\/private/, token => ["GET $api/search/repositories"]);
 gh(['search', 'issues', 'one', '--repo', 'octo/private'], print => qr/Issue 1/);

@@ -76,7 +76,7 @@ no_npm(['unpublish', '--force', '@octo/kit@2.0.0'], @said);
 no_npm(['deprecate', 'lefty@1.0.0', 'old'], @said);
 no_npm(['dist-tag', 'add', 'lefty@1.0.0', 'latest'], @said);
 no_npm(['access', 'set', 'status=public', '@octo/kit'], @said);
-no_npm(['owner', 'add', 'mallory', 'lefty'], rc => 1);
+no_npm(['owner', 'add', 'mallory', 'lefty'], @said);
 no_npm(['token', 'revoke', 'abcdef'], @said);
 
 $g->finish;

@@ -4,7 +4,8 @@ package Clients;
 #
 #     my $g = Clients->start(
 #         services => { 'registry.example.test' => 'npm' },       host => module in standin/
-#         bindings => 'binding npm { ... }',                      each gets placeholder, secret and upstream
+#         bindings => 'binding npm { ... }',                      each gets placeholder, secret and upstream, and
+#                                                                 "binding x { # bare" the upstream alone
 #         allow    => ['objects.example.test'],                   passed through, at the services' own port
 #     );
 #     my ($status, $output) = $g->client({env...}, 'npm', ...);   by CONNECT, with all CA variables of docs/clients.md
@@ -173,13 +174,10 @@ sub configure {
     my $http2 = $new ? ";\n        http2 on;" : ' http2;';
     my $port = $self->{services_port};
     my $allow = join ' ', map { "$_:$port" } @{$opt{allow} || []};
-    my $own = <<"OWN";
-        placeholder file:$dir/placeholder;
-        secret $dir/secrets/token;
-        upstream https://$self->{upstream};
-OWN
+    my $upstream = "upstream https://$self->{upstream};";
+    my $own = "placeholder file:$dir/placeholder; secret $dir/secrets/token; $upstream";
 
-    (my $bindings = $opt{bindings}) =~ s/^(\s*binding \S+ \{\n)/$1$own/mg;
+    (my $bindings = $opt{bindings}) =~ s/^(\s*binding \S+ \{)( # bare)?\n/"$1 " . ($2 ? $upstream : $own) . "\n"/meg;
     $bindings =~ s/\@PRESETS\@/$Gateway::TOP\/conf-examples\/bindings/g;
     my @use = $bindings =~ /^\s*binding (\S+)/mg;
     $allow = "allow_host $allow; allow_private 127.0.0.0/8;" if $allow;

@@ -92,6 +92,10 @@ def redirect(q):
     return reply(302, '', Location=place)
 
 
+def tarball(q):
+    return reply(302, '', Location='https://codeload.github.com/octo/private/legacy.tar.gz/v1')
+
+
 ROUTES = (
     ('GET,HEAD', r'/', lambda q: reply(200, {}, X_OAuth_Scopes='repo, read:org')),
     ('GET,HEAD', r'/user', lambda q: reply(200, {'login': 'octocat', 'id': 1, 'type': 'User'}, X_OAuth_Scopes='repo')),
@@ -103,6 +107,7 @@ ROUTES = (
     ('GET', r'/repos/octo/private/releases/(?:tags/v1|latest|1)', lambda q: reply(200, release(q))),
     ('GET', r'/repos/octo/private/releases', lambda q: reply(200, [release(q)])),
     ('GET', r'/repos/octo/private/releases/assets/5', redirect),
+    ('GET', r'/repos/octo/private/tarball/v1', tarball),
     ('GET', r'/repos/octo/private/actions/runs', lambda q: reply(200, {'total_count': 1, 'workflow_runs': [run()]})),
     ('GET', r'/repos/octo/private/actions/runs/7', lambda q: reply(200, run())),
     ('GET', r'/repos/octo/private/actions/runs/7/jobs', lambda q: reply(200, {'total_count': 0, 'jobs': []})),

@@ -57,6 +57,8 @@ def answer(q):
         return reply(200, packages[m.group(1)][m.group(2)]['tarball'], Content_Type='application/octet-stream')
     if path == '/-/whoami':
         return reply(200, {'username': 'octocat'})
+    if path.startswith('/-/user/org.couchdb.user:'):
+        return reply(200, {'name': path.split(':')[1], 'email': 'someone@example.test'})
     if path == '/-/npm/v1/tokens':
         return reply(200, {'objects': [{'token': 'abcdef', 'key': 'abcdef012345', 'created': '2024-01-01T00:00:00Z',
                                         'readonly': False, 'cidr_whitelist': None}], 'urls': {}})

@@ -15,6 +15,8 @@ def answer(q):
     m = re.fullmatch(r'/lfs/([0-9a-f]{64})', q.path)
     if m:
         return git.stored(q, m.group(1))
+    if q.host == 'codeload.github.com':
+        return git.archive(q, q.path.split('/')[-1])
     if q.path in files:
         return reply(200, files[q.path], Content_Type='application/octet-stream')
     return reply(404, 'no such file\n', Content_Type='text/plain')
