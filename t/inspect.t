@@ -63,7 +63,7 @@ __DATA__
 --- request eval
 [main::post('/graphql', main::q1('{viewer{login}}')),
  main::post('/graphql', main::q1('query A{a} query B{b}')),
- main::post('/graphql?opname=A', main::q1("fragment f on Q{a}\nquery B{...f}")),
+ main::post('/graphql?', main::q1("fragment f on Q{a}\nquery B{...f}")),
  "GET /graphql", "GET /graphql?query=%7Bviewer%7Blogin%7D%7D"]
 --- error_code eval
 [200, 200, 200, 200, 200]
@@ -118,11 +118,13 @@ $::Main->("access write; $::Graphql")
 --- request eval
 [main::post('/graphql?query={a}', main::q1('{a}')),
  main::post('/graphql?query=mutation%7Bb%7D', main::q1('{a}')),
- main::post('/graphql?operation%4eame=B', main::q1('{a}'))]
+ main::post('/graphql?operation%4eame=B', main::q1('{a}')),
+ main::post('/graphql?id=1', main::q1('{a}')), "GET /graphql?id=1",
+ "GET /graphql?extensions=%7B%7D"]
 --- error_code eval
-[403, 403, 403]
+[403, 403, 403, 403, 403, 403]
 --- response_headers_like eval
-[map { 'Proxy-Status: .*details="class_unknown: .*' } 1 .. 3]
+[map { 'Proxy-Status: .*details="class_unknown: .*' } 1 .. 6]
 
 
 
@@ -247,7 +249,7 @@ $::Main->("$::Graphql inspect_body_max 64;")
 --- main_config eval
 $::Main->("foreign_credential refuse; $::Graphql")
 --- raw_request eval
-"POST /graphql HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1000\r\nAuthorization: Bearer mine\r\n\r\n"
+"POST /graphql HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1000\r\nAuthorization: Bearer mine\r\n\r\n" . '[' x 1000
 --- error_code: 403
 --- response_headers_like
 Proxy-Status: .*details="foreign_credential: .*
@@ -569,6 +571,8 @@ $::Main->('read POST /mcp json_rpc; read POST /api;')
 main::post('/mcp/x', main::rpc('ping'))
 --- error_code: 200
 --- grep_error_log eval
-qr/"read \w+" allows an unsafe method for more than one exact path in \S+:\d+/
+qr/"read \w+" allows an unsafe method for more than one exact path in/
+--- grep_error_log_out
+"read POST" allows an unsafe method for more than one exact path in
 --- no_error_log
 [error]

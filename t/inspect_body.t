@@ -32,7 +32,7 @@ my $rules = 'read POST = /graphql graphql; read POST = /mcp json_rpc;';
 
 my $g = Stream->start(http2 => 'http2', egress => <<"EGRESS", http => <<"HTTP");
     secret_check 0;
-    binding api {
+    binding raw {
         hosts raw.test;
         upstream http://127.0.0.1:$port;
         secret $live/secret;
@@ -43,7 +43,7 @@ EGRESS
     server {
         listen 127.0.0.1:$base;
         client_body_timeout 2s;
-        location /api/ { egress_pass api; }
+        location /api/ { egress_pass raw; }
         location /page/ { return 200 "page\\n"; }
     }
 HTTP
@@ -243,8 +243,13 @@ for my $how (['-d', $mutation], ['-X', 'POST', '-T', '-']) {
 {
     my $c = Wire->connect($base);
     $c->put(request('POST /api/graphql', 'Content-Length: 100') . '{"query"');
-    refused($c, 408, 'malformed_request', 'a body that stops');
+    is(scalar $c->rest, '', 'a body that stops: closed');
     $c->close;
+
+    my ($r) = grep { $_->{reason} eq 'malformed_request' } $g->audit;
+    is($r->{decision} // '', 'deny', 'a body that stops: has its record');
+    is($r->{status}, 408, 'with its status');
+    ok($up->untouched, 'and nothing goes upstream');
 
     $c = Wire->connect($base);
     $c->put(request('POST /api/graphql', 'Transfer-Encoding: chunked')

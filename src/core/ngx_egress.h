@@ -28,7 +28,7 @@
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475232
+#define NGX_EGRESS_MAGIC            0x45475233
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -37,6 +37,7 @@
 #define NGX_EGRESS_BINDING_CONF     0x04000000
 #define NGX_EGRESS_HOST_CONF        0x08000000
 #define NGX_EGRESS_ROLE_CONF        0x10000000
+#define NGX_EGRESS_CREDENTIAL_CONF  0x20000000
 
 #define NGX_EGRESS_SECRET_LEN       16384
 #define NGX_EGRESS_PLACEHOLDER_LEN  16
@@ -140,11 +141,14 @@ typedef struct ngx_egress_conf_s        ngx_egress_conf_t;
 typedef struct ngx_egress_binding_s     ngx_egress_binding_t;
 typedef struct ngx_egress_bound_s       ngx_egress_bound_t;
 typedef struct ngx_egress_rule_s        ngx_egress_rule_t;
+typedef struct ngx_egress_credential_s  ngx_egress_credential_t;
 typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
+
+#include <ngx_egress_credential.h>
 
 
 typedef struct {
@@ -187,42 +191,11 @@ struct ngx_egress_bound_s {
 };
 
 
-/* a header field that may carry a credential; fields are shared by name */
-
-typedef struct {
-    ngx_str_t                 name;
-    ngx_str_t                 lowcase;
-    ngx_uint_t                index;
-} ngx_egress_field_t;
-
-
-typedef struct {
-    ngx_egress_field_t       *field;
-    ngx_str_t                 prefix;
-    ngx_str_t                 suffix;
-    unsigned                  affixed:1;
-    unsigned                  authorization:1;
-} ngx_egress_header_t;
-
-
-typedef struct {
-    ngx_str_t                 text;
-    uint64_t                  hash;
-} ngx_egress_placeholder_t;
-
-
-typedef struct {
-    ngx_egress_secret_t      *secret;
-    ngx_array_t               placeholders; /* ngx_egress_placeholder_t */
-    ngx_array_t               headers;      /* ngx_egress_header_t */
-    ngx_uint_t                inject;
-    ngx_str_t                 basic_user;
-    ngx_flag_t                basic_everywhere;
-    time_t                    ttl;          /* 0: none */
-} ngx_egress_credential_t;
-
-
 struct ngx_egress_binding_s {
+
+    /* first: directives of a "credential" block stand in a binding, too */
+    ngx_egress_credential_t   own;
+
     ngx_str_t                 name;
     ngx_egress_conf_t        *conf;
     ngx_array_t               hosts;        /* ngx_egress_bound_t * */
@@ -231,7 +204,9 @@ struct ngx_egress_binding_s {
     ngx_array_t               repos;        /* ngx_egress_repo_t */
     ngx_uint_t                repos_all;    /* unsigned  repos_all:1; */
     size_t                    inspect_max;
-    ngx_egress_credential_t   credential;
+    ngx_array_t               credentials;  /* ngx_egress_credential_t * */
+    ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_array_t               env;          /* ngx_egress_env_t */
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
     ngx_uint_t                index;        /* among all */
@@ -620,15 +595,19 @@ ngx_egress_place(ngx_conf_t *cf, ngx_egress_place_t *place)
 char *ngx_egress_binding_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_host_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_hosts(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_secret(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_placeholder(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_header(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_egress_basic_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_path_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_pass_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_binding_private(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+
+/* The binding of that name among those read so far, or NULL. */
+ngx_egress_binding_t *ngx_egress_binding_find(ngx_egress_conf_t *ecf,
+    ngx_str_t *name);
+
+/* Refuses what can't be the name of a binding or a credential. */
+char *ngx_egress_binding_name(ngx_conf_t *cf, const char *what,
+    ngx_str_t *name);
 
 /*
  * Runs the parser over a block whose directives get "object" as their conf
@@ -893,26 +872,6 @@ ngx_int_t ngx_egress_secret_check_paths(ngx_cycle_t *cycle,
 
 /* In a worker: locks the memory of secrets, which fork() does not inherit. */
 void ngx_egress_secret_init_worker(ngx_egress_conf_t *ecf, ngx_log_t *log);
-
-
-/*
- * ngx_egress_placeholder.c
- */
-
-/* Adds a placeholder; the text is copied to cf->pool. */
-char *ngx_egress_placeholder_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
-    ngx_array_t *placeholders, ngx_str_t *text);
-
-/* Sorts by hash for look-ups; refuses overlaps within one binding. */
-ngx_int_t ngx_egress_placeholder_init(ngx_conf_t *cf,
-    ngx_egress_binding_t *binding);
-
-/*
- * Finds a placeholder by keyed hash, then compares in constant time
- * (DESIGN 6.3).  Returns NULL where "text" is none of them.
- */
-ngx_egress_placeholder_t *ngx_egress_placeholder_find(ngx_egress_conf_t *ecf,
-    ngx_array_t *placeholders, ngx_str_t *text);
 
 
 /*

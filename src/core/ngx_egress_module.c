@@ -160,37 +160,56 @@ static ngx_command_t  ngx_egress_commands[] = {
       NULL },
 
     { ngx_string("secret"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE123,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE123,
       ngx_egress_secret,
       0,
       0,
       NULL },
 
     { ngx_string("placeholder"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE1,
       ngx_egress_placeholder,
       0,
       0,
       NULL },
 
     { ngx_string("inject"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE1,
       ngx_conf_set_enum_slot,
       0,
-      offsetof(ngx_egress_binding_t, credential)
-      + offsetof(ngx_egress_credential_t, inject),
+      offsetof(ngx_egress_credential_t, inject),
       &ngx_egress_inject },
 
     { ngx_string("header"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE123,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE123,
       ngx_egress_header,
       0,
       0,
       NULL },
 
     { ngx_string("basic_user"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE12,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE12,
       ngx_egress_basic_user,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("credential"),
+      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
+      ngx_egress_credential_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("env"),
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_1MORE,
+      ngx_egress_env,
       0,
       0,
       NULL },
@@ -245,11 +264,11 @@ static ngx_command_t  ngx_egress_commands[] = {
       &ngx_egress_foreign },
 
     { ngx_string("ttl"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_CREDENTIAL_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE1,
       ngx_conf_set_sec_slot,
       0,
-      offsetof(ngx_egress_binding_t, credential)
-      + offsetof(ngx_egress_credential_t, ttl),
+      offsetof(ngx_egress_credential_t, ttl),
       NULL },
 
     { ngx_string("pass_headers"),

@@ -16,6 +16,8 @@
 
 static uint64_t ngx_egress_placeholder_hash(ngx_egress_conf_t *ecf,
     ngx_str_t *text);
+static ngx_int_t ngx_egress_placeholder_overlap(ngx_conf_t *cf,
+    ngx_egress_credential_t *first, ngx_egress_credential_t *second);
 static int ngx_libc_cdecl ngx_egress_placeholder_cmp(const void *one,
     const void *two);
 
@@ -187,33 +189,61 @@ ngx_int_t
 ngx_egress_placeholder_init(ngx_conf_t *cf, ngx_egress_binding_t *binding)
 {
     ngx_uint_t                 i, j;
-    ngx_array_t               *all;
-    ngx_egress_placeholder_t  *ph;
+    ngx_egress_credential_t  **creds;
 
-    all = &binding->credential.placeholders;
-    ph = all->elts;
+    creds = binding->credentials.elts;
 
-    for (i = 0; i < all->nelts; i++) {
-        for (j = 0; j < all->nelts; j++) {
+    for (i = 0; i < binding->credentials.nelts; i++) {
+        for (j = 0; j < binding->credentials.nelts; j++) {
+            if (ngx_egress_placeholder_overlap(cf, creds[i], creds[j])
+                != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
 
-            if (i == j || ph[i].text.len > ph[j].text.len
-                || memmem(ph[j].text.data, ph[j].text.len,
-                          ph[i].text.data, ph[i].text.len)
+    for (i = 0; i < binding->credentials.nelts; i++) {
+        ngx_qsort(creds[i]->placeholders.elts, creds[i]->placeholders.nelts,
+                  sizeof(ngx_egress_placeholder_t),
+                  ngx_egress_placeholder_cmp);
+    }
+
+    return NGX_OK;
+}
+
+
+/* whether one of the first credential is a part of another of the second */
+
+static ngx_int_t
+ngx_egress_placeholder_overlap(ngx_conf_t *cf, ngx_egress_credential_t *first,
+    ngx_egress_credential_t *second)
+{
+    ngx_uint_t                 i, j;
+    ngx_egress_placeholder_t  *part, *whole;
+
+    part = first->placeholders.elts;
+    whole = second->placeholders.elts;
+
+    for (i = 0; i < first->placeholders.nelts; i++) {
+        for (j = 0; j < second->placeholders.nelts; j++) {
+
+            if (&part[i] == &whole[j] || part[i].text.len > whole[j].text.len
+                || memmem(whole[j].text.data, whole[j].text.len,
+                          part[i].text.data, part[i].text.len)
                    == NULL)
             {
                 continue;
             }
 
-            ngx_egress_place_error(cf, &binding->place,
+            ngx_egress_place_error(cf, &first->binding->place,
                                    "placeholder \"%V\" is a part of "
                                    "placeholder \"%V\" in binding \"%V\"",
-                                   &ph[i].text, &ph[j].text, &binding->name);
+                                   &part[i].text, &whole[j].text,
+                                   &first->binding->name);
             return NGX_ERROR;
         }
     }
-
-    ngx_qsort(ph, all->nelts, sizeof(ngx_egress_placeholder_t),
-              ngx_egress_placeholder_cmp);
 
     return NGX_OK;
 }

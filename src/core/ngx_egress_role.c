@@ -13,8 +13,6 @@ static ngx_egress_role_t *ngx_egress_role_create(ngx_conf_t *cf,
     ngx_egress_conf_t *ecf, ngx_str_t *name);
 static ngx_int_t ngx_egress_role_link(ngx_conf_t *cf,
     ngx_egress_role_t *role);
-static ngx_egress_binding_t *ngx_egress_role_binding(ngx_egress_conf_t *ecf,
-    ngx_str_t *name);
 static ngx_int_t ngx_egress_role_add_host(ngx_conf_t *cf,
     ngx_egress_role_t *role, ngx_egress_host_t *host);
 static ngx_int_t ngx_egress_role_cidr(ngx_conf_t *cf, ngx_str_t *text,
@@ -190,7 +188,7 @@ ngx_egress_role_link(ngx_conf_t *cf, ngx_egress_role_t *role)
 
     for (i = 0; i < role->use.nelts; i++) {
 
-        binding = ngx_egress_role_binding(role->conf, &name[i]);
+        binding = ngx_egress_binding_find(role->conf, &name[i]);
 
         if (binding == NULL) {
             ngx_egress_place_error(cf, &role->place,
@@ -203,27 +201,6 @@ ngx_egress_role_link(ngx_conf_t *cf, ngx_egress_role_t *role)
     }
 
     return NGX_OK;
-}
-
-
-static ngx_egress_binding_t *
-ngx_egress_role_binding(ngx_egress_conf_t *ecf, ngx_str_t *name)
-{
-    ngx_uint_t              i;
-    ngx_egress_binding_t  **bindings;
-
-    bindings = ecf->bindings.elts;
-
-    for (i = 0; i < ecf->bindings.nelts; i++) {
-        if (bindings[i]->name.len == name->len
-            && ngx_strncmp(bindings[i]->name.data, name->data, name->len)
-               == 0)
-        {
-            return bindings[i];
-        }
-    }
-
-    return NULL;
 }
 
 

@@ -27,12 +27,13 @@
 #define NGX_HTTP_EGRESS_SWAP           2
 #define NGX_HTTP_EGRESS_SET            3
 
+/* of several credentials the highest of these is told */
 #define NGX_HTTP_EGRESS_CRED_NONE      0
-#define NGX_HTTP_EGRESS_CRED_SWAPPED   1
-#define NGX_HTTP_EGRESS_CRED_SET       2
-#define NGX_HTTP_EGRESS_CRED_FOREIGN   3
-#define NGX_HTTP_EGRESS_CRED_MISSING   4
-#define NGX_HTTP_EGRESS_CRED_STRIPPED  5
+#define NGX_HTTP_EGRESS_CRED_STRIPPED  1
+#define NGX_HTTP_EGRESS_CRED_FOREIGN   2
+#define NGX_HTTP_EGRESS_CRED_SET       3
+#define NGX_HTTP_EGRESS_CRED_SWAPPED   4
+#define NGX_HTTP_EGRESS_CRED_MISSING   5
 
 
 typedef struct {
@@ -109,13 +110,14 @@ typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 
 
 /*
- * The spellings of one value of a secret, on locked pages: shared by requests
- * that carry it, and wiped with the last of them.
+ * The spellings of one value of each secret of a binding, on locked pages:
+ * shared by requests that carry them, and wiped with the last of them.
  */
 
 typedef struct {
     ngx_uint_t                     refs;
     ngx_uint_t                     generation;
+    ngx_uint_t                     present;     /* bits of the secrets */
     ngx_egress_redact_t           *redact;
     size_t                         size;
 } ngx_http_egress_spellings_t;
@@ -175,7 +177,7 @@ typedef struct {
 
     ngx_http_egress_spellings_t   *spellings;   /* a reference */
     ngx_egress_redact_t           *redact;      /* within it */
-    ngx_uint_t                     generation;  /* of the secret sent, or 0 */
+    ngx_uint_t                     generation;  /* of secrets sent, or 0 */
     u_char                        *held;
     size_t                         nheld;
     ngx_chain_t                   *free;
@@ -328,7 +330,7 @@ ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
 ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
-/* Looks once more whether the secret that was decided on may be used. */
+/* Looks once more whether the secrets that were decided on may be used. */
 ngx_uint_t ngx_http_egress_credential_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
@@ -414,9 +416,9 @@ ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
     ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log);
 
 /*
- * Takes over a connection that is idle now; "generation" is that of the secret
- * that was sent on it, or 0.  Returns NGX_OK, or NGX_DECLINED
- * where it can't be kept: it then stays the caller's.
+ * Takes over a connection that is idle now; "generation" is that of the secrets
+ * when they were sent on it, or 0.  Returns NGX_OK, or NGX_DECLINED where it
+ * can't be kept: it then stays the caller's.
  */
 ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
     ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation);
@@ -492,9 +494,11 @@ ngx_int_t ngx_http_egress_redact_init(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf);
 
 /*
- * Takes a reference to the spellings of the value that is being sent; it is
- * given back with the request.  Returns NGX_OK, also for a secret that is too
- * short to be looked for, or NGX_ERROR.
+ * Takes a reference to the spellings of the binding's secrets, with "value" for
+ * the one that is being sent, or NULL where none is; it is given back with the
+ * request.  Returns NGX_OK, also for secrets that are too short to be looked
+ * for; NGX_DECLINED where one has changed since the reference was taken, and
+ * this value must not be sent; or NGX_ERROR.
  */
 ngx_int_t ngx_http_egress_redact_note(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret,

@@ -14,7 +14,7 @@
 #define NGX_HTTP_EGRESS_CLOCK_SLACK  300
 
 
-static ngx_uint_t ngx_http_egress_swap(ngx_http_request_t *r,
+static ngx_uint_t ngx_http_egress_credential_one(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
 static ngx_uint_t ngx_http_egress_swap_field(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred,
@@ -23,6 +23,8 @@ static void ngx_http_egress_set(ngx_http_egress_ctx_t *ctx,
     ngx_egress_credential_t *cred);
 static void ngx_http_egress_strip(ngx_http_egress_ctx_t *ctx,
     ngx_egress_credential_t *cred);
+static ngx_uint_t ngx_http_egress_credential_used(
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
 static ngx_uint_t ngx_http_egress_secret_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
 
@@ -43,24 +45,62 @@ static void ngx_http_egress_forget(ngx_http_request_t *r);
 ngx_uint_t
 ngx_http_egress_credential(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t                i, reason;
-    ngx_egress_header_t      *header;
-    ngx_egress_credential_t  *cred;
+    ngx_uint_t                 i, result, reason;
+    ngx_egress_binding_t      *binding;
+    ngx_egress_credential_t  **creds;
 
-    cred = &ctx->req.bound->binding->credential;
+    binding = ctx->req.bound->binding;
+    creds = binding->credentials.elts;
+
+    result = NGX_HTTP_EGRESS_CRED_NONE;
+    reason = NGX_EGRESS_ALLOWED;
+
+    for (i = 0;
+         i < binding->credentials.nelts && reason == NGX_EGRESS_ALLOWED;
+         i++)
+    {
+        /* each for itself: what one finds is nothing to another */
+
+        ctx->credential = NGX_HTTP_EGRESS_CRED_NONE;
+
+        reason = ngx_http_egress_credential_one(r, ctx, creds[i]);
+
+        result = ngx_max(result, ctx->credential);
+    }
+
+    ctx->credential = result;
+
+    if (reason != NGX_EGRESS_ALLOWED) {
+        return reason;
+    }
+
+    if (ctx->foreign && binding->foreign_refused) {
+        return NGX_EGRESS_FOREIGN_CREDENTIAL;
+    }
+
+    return ngx_http_egress_credential_state(r, ctx);
+}
+
+
+static ngx_uint_t
+ngx_http_egress_credential_one(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred)
+{
+    ngx_uint_t            i, reason;
+    ngx_egress_header_t  *header;
+
     header = cred->headers.elts;
 
     if (cred->inject == NGX_EGRESS_INJECT_OFF) {
 
         for (i = 0; i < cred->headers.nelts; i++) {
             if (ctx->fields[header[i].field->index].count) {
+                ctx->foreign = 1;
                 ctx->credential = NGX_HTTP_EGRESS_CRED_FOREIGN;
             }
         }
 
-        return (ctx->credential == NGX_HTTP_EGRESS_CRED_FOREIGN
-                && ctx->req.bound->binding->foreign_refused)
-               ? NGX_EGRESS_FOREIGN_CREDENTIAL : NGX_EGRESS_ALLOWED;
+        return NGX_EGRESS_ALLOWED;
     }
 
     /* two fields of one name: which of them counts can't be told (H-04) */
@@ -81,32 +121,8 @@ ngx_http_egress_credential(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     if (cred->inject == NGX_EGRESS_INJECT_ALWAYS) {
         ngx_http_egress_strip(ctx, cred);
         ngx_http_egress_set(ctx, cred);
-
-        return ngx_http_egress_secret_state(r, ctx, cred);
+        return NGX_EGRESS_ALLOWED;
     }
-
-    reason = ngx_http_egress_swap(r, ctx, cred);
-
-    if (reason == NGX_EGRESS_ALLOWED
-        && cred->inject == NGX_EGRESS_INJECT_IF_ABSENT
-        && ctx->credential == NGX_HTTP_EGRESS_CRED_NONE)
-    {
-        ngx_http_egress_set(ctx, cred);
-        reason = ngx_http_egress_secret_state(r, ctx, cred);
-    }
-
-    return reason;
-}
-
-
-static ngx_uint_t
-ngx_http_egress_swap(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
-    ngx_egress_credential_t *cred)
-{
-    ngx_uint_t            i, reason;
-    ngx_egress_header_t  *header;
-
-    header = cred->headers.elts;
 
     for (i = 0; i < cred->headers.nelts; i++) {
         reason = ngx_http_egress_swap_field(r, ctx, cred, &header[i]);
@@ -116,12 +132,10 @@ ngx_http_egress_swap(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         }
     }
 
-    if (ctx->foreign && ctx->req.bound->binding->foreign_refused) {
-        return NGX_EGRESS_FOREIGN_CREDENTIAL;
-    }
-
-    if (ctx->credential == NGX_HTTP_EGRESS_CRED_SWAPPED) {
-        return ngx_http_egress_secret_state(r, ctx, cred);
+    if (cred->inject == NGX_EGRESS_INJECT_IF_ABSENT
+        && ctx->credential == NGX_HTTP_EGRESS_CRED_NONE)
+    {
+        ngx_http_egress_set(ctx, cred);
     }
 
     return NGX_EGRESS_ALLOWED;
@@ -206,7 +220,7 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 }
 
 
-/* the first header of a binding is the one that is set */
+/* the first header of a credential is the one that is set */
 
 static void
 ngx_http_egress_set(ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred)
@@ -252,14 +266,62 @@ ngx_uint_t
 ngx_http_egress_credential_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
+    ngx_uint_t                 i, reason;
+    ngx_egress_binding_t      *binding;
+    ngx_egress_credential_t  **creds;
+
     if (ctx->credential != NGX_HTTP_EGRESS_CRED_SWAPPED
         && ctx->credential != NGX_HTTP_EGRESS_CRED_SET)
     {
         return NGX_EGRESS_ALLOWED;
     }
 
-    return ngx_http_egress_secret_state(r, ctx,
-                                        &ctx->req.bound->binding->credential);
+    binding = ctx->req.bound->binding;
+    creds = binding->credentials.elts;
+
+    ctx->has_credential_id = 0;
+
+    for (i = 0; i < binding->credentials.nelts; i++) {
+
+        if (!ngx_http_egress_credential_used(ctx, creds[i])) {
+            continue;
+        }
+
+        reason = ngx_http_egress_secret_state(r, ctx, creds[i]);
+
+        if (reason != NGX_EGRESS_ALLOWED) {
+            return reason;
+        }
+    }
+
+    return NGX_EGRESS_ALLOWED;
+}
+
+
+/* whether the request is to carry the secret of it */
+
+static ngx_uint_t
+ngx_http_egress_credential_used(ngx_http_egress_ctx_t *ctx,
+    ngx_egress_credential_t *cred)
+{
+    ngx_uint_t                i;
+    ngx_egress_header_t      *header;
+    ngx_http_egress_field_t  *field;
+
+    header = cred->headers.elts;
+
+    for (i = 0; i < cred->headers.nelts; i++) {
+
+        field = &ctx->fields[header[i].field->index];
+
+        if (field->action == NGX_HTTP_EGRESS_SWAP
+            || field->action == NGX_HTTP_EGRESS_SET)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -275,8 +337,11 @@ ngx_http_egress_secret_state(ngx_http_request_t *r,
     {
 
     case NGX_OK:
-        ngx_memcpy(ctx->credential_id, id.data, sizeof(ctx->credential_id));
-        ctx->has_credential_id = 1;
+        if (!ctx->has_credential_id) {
+            ngx_memcpy(ctx->credential_id, id.data,
+                       sizeof(ctx->credential_id));
+            ctx->has_credential_id = 1;
+        }
 
         age = ngx_egress_secret_age(cred->secret);
 
@@ -459,21 +524,22 @@ static ngx_uint_t
 ngx_http_egress_field_own(ngx_http_egress_ctx_t *ctx,
     ngx_http_egress_field_t *field)
 {
-    ngx_uint_t                i;
-    ngx_egress_header_t      *header;
-    ngx_egress_credential_t  *cred;
+    ngx_uint_t                 i, j;
+    ngx_egress_header_t       *header;
+    ngx_egress_binding_t      *binding;
+    ngx_egress_credential_t  **creds;
 
-    cred = &ctx->req.bound->binding->credential;
+    binding = ctx->req.bound->binding;
+    creds = binding->credentials.elts;
 
-    if (cred->inject == NGX_EGRESS_INJECT_OFF) {
-        return 0;
-    }
+    for (i = 0; i < binding->credentials.nelts; i++) {
 
-    header = cred->headers.elts;
+        header = creds[i]->headers.elts;
 
-    for (i = 0; i < cred->headers.nelts; i++) {
-        if (&ctx->fields[header[i].field->index] == field) {
-            return 1;
+        for (j = 0; j < creds[i]->headers.nelts; j++) {
+            if (&ctx->fields[header[j].field->index] == field) {
+                return creds[i]->inject != NGX_EGRESS_INJECT_OFF;
+            }
         }
     }
 
@@ -488,10 +554,13 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
 {
     size_t                    len;
     u_char                   *p, *scratch;
+    ngx_int_t                 rc;
     ngx_str_t                 secret, value;
+    ngx_egress_binding_t     *binding;
     ngx_egress_credential_t  *cred;
 
-    cred = &ctx->req.bound->binding->credential;
+    binding = ctx->req.bound->binding;
+    cred = field->bound->credential;
 
     /* gone between the decision and now: nothing is set, 401 comes back */
 
@@ -502,13 +571,18 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    ctx->generation = ngx_egress_secret_generation(cred->secret);
+    if (binding->redact) {
+        rc = ngx_http_egress_redact_note(r, ctx, cred->secret, &secret);
 
-    if (ctx->req.bound->binding->redact
-        && ngx_http_egress_redact_note(r, ctx, cred->secret, &secret)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
+        if (rc != NGX_OK) {
+            return rc == NGX_DECLINED ? NGX_OK : NGX_ERROR;
+        }
+    }
+
+    /* one that changes from here on is not what this connection knows */
+
+    if (ctx->generation == 0) {
+        ctx->generation = ngx_egress_generation(binding);
     }
 
     if (field->action == NGX_HTTP_EGRESS_SET) {
@@ -565,7 +639,7 @@ ngx_http_egress_field_set(ngx_http_request_t *r, ngx_str_t *value,
     ngx_egress_credential_t  *cred;
 
     header = field->bound;
-    cred = &ctx->req.bound->binding->credential;
+    cred = header->credential;
 
     if (field->basic) {
 

@@ -610,7 +610,7 @@ ngx_http_egress_allow(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (ctx->req.bound->binding->credential.secret) {
+    if (ctx->req.bound->binding->secrets.nelts) {
 
         /* at debug level core prints all headers, and an upstream may echo */
 

@@ -64,7 +64,7 @@ ngx_http_egress_inspect_query(ngx_http_request_t *r,
     req = &ctx->req;
 
     if (req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
-        && req->target.query.data
+        && req->target.query.len
         && ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK)
     {
         return NGX_DECLINED;
@@ -113,8 +113,9 @@ ngx_http_egress_inspect_query(ngx_http_request_t *r,
 
 
 /*
- * Servers may take a query from either place.  Beside a body nothing that
- * decides may stand in the target.
+ * Servers may take what they execute from either place: beside a body nothing
+ * may stand in the target, since a parameter of any name may be one that
+ * decides, the key of a stored query for one.
  */
 
 static ngx_int_t
@@ -124,6 +125,10 @@ ngx_http_egress_inspect_by_query(ngx_http_request_t *r,
     u_char             *buf;
     ngx_str_t          *query;
     ngx_egress_body_t  *said;
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD|NGX_HTTP_OPTIONS))) {
+        return NGX_DECLINED;
+    }
 
     query = &ctx->req.target.query;
 
@@ -136,18 +141,7 @@ ngx_http_egress_inspect_by_query(ngx_http_request_t *r,
         return NGX_DECLINED;
     }
 
-    if (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) {
-        ngx_http_egress_inspect_repo(ctx);
-        return NGX_OK;
-    }
-
-    if (said->operation_len) {
-        return NGX_DECLINED;
-    }
-
-    /* it told nothing: the body will */
-
-    ctx->said = NULL;
+    ngx_http_egress_inspect_repo(ctx);
 
     return NGX_OK;
 }
@@ -400,7 +394,6 @@ ngx_http_egress_inspect_next(ngx_http_request_t *r,
     r->read_event_handler = ngx_http_block_reading;
 
     if (ctx->inspect_status != NGX_OK) {
-        ctx->reading = 0;
         ngx_http_finalize_request(r, ctx->inspect_status);
         return;
     }

@@ -17,7 +17,7 @@ static void ngx_http_egress_record_upstream(ngx_http_request_t *r,
 static ngx_int_t ngx_http_egress_record_repo(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_audit_t *rec);
 static ngx_http_egress_ctx_t *ngx_http_egress_log_unanswered(
-    ngx_http_request_t *r);
+    ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx);
 
 
 ngx_int_t
@@ -196,8 +196,8 @@ ngx_http_egress_log_handler(ngx_http_request_t *r)
 
     ctx = ngx_http_egress_get_ctx(r);
 
-    if (ctx == NULL) {
-        ctx = ngx_http_egress_log_unanswered(r);
+    if (ctx == NULL || (ctx->reading && !ctx->read)) {
+        ctx = ngx_http_egress_log_unanswered(r, ctx);
     }
 
     if (ctx == NULL || ctx->denied || !ctx->audited
@@ -270,12 +270,15 @@ ngx_http_egress_record_upstream(ngx_http_request_t *r,
 }
 
 
-/* closed without an answer, by a time-out of the request's header: 408 */
+/*
+ * Closed without an answer, by a time-out of the request's header or of a body
+ * that was to be inspected: 408
+ */
 
 static ngx_http_egress_ctx_t *
-ngx_http_egress_log_unanswered(ngx_http_request_t *r)
+ngx_http_egress_log_unanswered(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
 {
-    ngx_http_egress_ctx_t       *ctx;
     ngx_http_egress_srv_conf_t  *escf;
 
     escf = ngx_http_get_module_srv_conf(r, ngx_http_egress_module);
@@ -286,9 +289,11 @@ ngx_http_egress_log_unanswered(ngx_http_request_t *r)
         return NULL;
     }
 
-    ctx = ngx_http_egress_create_ctx(r);
     if (ctx == NULL) {
-        return NULL;
+        ctx = ngx_http_egress_create_ctx(r);
+        if (ctx == NULL) {
+            return NULL;
+        }
     }
 
     (void) ngx_http_egress_refuse(r, ctx, NGX_EGRESS_MALFORMED_REQUEST);

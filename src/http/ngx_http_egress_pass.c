@@ -176,22 +176,11 @@ ngx_http_egress_pass_location(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *elcf, ngx_http_core_loc_conf_t *clcf,
     ngx_str_t *name)
 {
-    ngx_uint_t                     i;
-    ngx_egress_binding_t         **bindings;
-    ngx_http_egress_main_conf_t   *emcf;
+    ngx_http_egress_main_conf_t  *emcf;
 
     emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
 
-    bindings = emcf->egress->bindings.elts;
-
-    for (i = 0; i < emcf->egress->bindings.nelts; i++) {
-        if (bindings[i]->name.len == name->len
-            && ngx_strncmp(bindings[i]->name.data, name->data, name->len)
-               == 0)
-        {
-            elcf->binding = bindings[i];
-        }
-    }
+    elcf->binding = ngx_egress_binding_find(emcf->egress, name);
 
     if (elcf->binding == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

@@ -17,7 +17,7 @@ typedef struct {
     ngx_queue_t                   bound;    /* of this bound host */
     ngx_connection_t             *connection;
     ngx_msec_t                    since;
-    ngx_uint_t                    generation;   /* of the secret */
+    ngx_uint_t                    generation;   /* of the secrets */
     ngx_http_egress_addr_t        addr;
 } ngx_http_egress_item_t;
 
@@ -43,7 +43,6 @@ typedef struct {
 } ngx_http_egress_pool_t;
 
 
-static ngx_uint_t ngx_http_egress_pool_generation(ngx_egress_bound_t *bound);
 static void ngx_http_egress_pool_remove(ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_dummy_handler(ngx_event_t *ev);
 static void ngx_http_egress_pool_close_handler(ngx_event_t *ev);
@@ -132,7 +131,7 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
 
         ngx_http_egress_pool_remove(item);
 
-        if (item->generation != ngx_http_egress_pool_generation(bound)) {
+        if (item->generation != ngx_egress_generation(bound->binding)) {
 
             /* another secret: nothing of the last one's session stays */
 
@@ -225,7 +224,7 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
     }
 
     item->generation = generation ? generation
-                                  : ngx_http_egress_pool_generation(bound);
+                                  : ngx_egress_generation(bound->binding);
 
     c->read->delayed = 0;
     ngx_add_timer(c->read, ngx_http_egress_pool->timeout);
@@ -249,17 +248,6 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
     }
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_http_egress_pool_generation(ngx_egress_bound_t *bound)
-{
-    ngx_egress_secret_t  *secret;
-
-    secret = bound->binding->credential.secret;
-
-    return secret ? ngx_egress_secret_generation(secret) : 0;
 }
 
 

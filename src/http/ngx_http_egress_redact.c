@@ -12,11 +12,14 @@
 #include <sys/mman.h>
 
 
-/* secrets whose spellings a worker keeps; others are made when needed */
+/* tables of spellings that a worker keeps; others are made when needed */
 #define NGX_HTTP_EGRESS_REDACT_TABLES  256
 
 
-/* mutable state of a worker: by the index of a secret, and which were made */
+/*
+ * Mutable state of a worker: by the index of a secret, behind them by that of
+ * a binding which has several, and which were made.
+ */
 
 typedef struct {
     ngx_http_egress_spellings_t  **slots;
@@ -40,11 +43,13 @@ static ngx_int_t ngx_http_egress_redact_held(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, size_t len, ngx_chain_t ***last);
 static ngx_int_t ngx_http_egress_redact_link(ngx_http_request_t *r,
     ngx_buf_t *b, ngx_chain_t ***last);
+static ngx_int_t ngx_http_egress_redact_use(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_spellings_t *spellings);
 static void ngx_http_egress_redact_cleanup(void *data);
 static void ngx_http_egress_table_add(ngx_uint_t index,
     ngx_http_egress_spellings_t *spellings);
 static ngx_http_egress_spellings_t *ngx_http_egress_spellings(
-    ngx_str_t *value, ngx_log_t *log);
+    ngx_str_t *values, ngx_uint_t n, ngx_log_t *log);
 static void ngx_http_egress_spellings_free(
     ngx_http_egress_spellings_t *spellings);
 
@@ -88,26 +93,20 @@ ngx_int_t
 ngx_http_egress_redact_header(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_str_t              value;
     ngx_uint_t             status;
-    ngx_egress_secret_t   *secret;
     ngx_egress_binding_t  *binding;
 
     binding = ctx->req.bound->binding;
-    secret = binding->credential.secret;
     status = r->headers_out.status;
 
-    if (!binding->redact || secret == NULL) {
+    if (!binding->redact || binding->secrets.nelts == 0) {
         return NGX_OK;
     }
 
     /* what was sent counts; without a credential, what could have been */
 
-    if (ctx->generation == 0
-        && ngx_egress_secret_get(ctx->conf, secret, &value, NULL,
-                                 r->connection->log)
-           == NGX_OK
-        && ngx_http_egress_redact_note(r, ctx, secret, &value) != NGX_OK)
+    if (ctx->generation == 0 && ctx->spellings == NULL
+        && ngx_http_egress_redact_note(r, ctx, NULL, NULL) != NGX_OK)
     {
         return NGX_DECLINED;
     }
@@ -553,43 +552,102 @@ ngx_http_egress_redact_link(ngx_http_request_t *r, ngx_buf_t *b,
 }
 
 
+/*
+ * All secrets of the binding are looked for, in one pass: an upstream that got
+ * one of them may well have kept another.
+ */
+
 ngx_int_t
 ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_secret_t *secret, ngx_str_t *value)
 {
-    ngx_uint_t                    generation;
-    ngx_pool_cleanup_t           *cln;
-    ngx_http_egress_spellings_t  *spellings, **slot;
+    ngx_str_t                     values[NGX_EGRESS_CREDENTIALS], *v;
+    ngx_uint_t                    i, n, generation, present;
+    ngx_egress_secret_t         **secrets;
+    ngx_egress_binding_t         *binding;
+    ngx_http_egress_spellings_t  *spellings;
 
-    if (ctx->spellings || value->len < NGX_EGRESS_REDACT_LEN) {
+    n = 0;
+    present = 0;
+
+    binding = ctx->req.bound->binding;
+    secrets = binding->secrets.elts;
+
+    for (i = 0; i < binding->secrets.nelts; i++) {
+
+        v = &values[n];
+
+        if (secrets[i] == secret) {
+            *v = *value;
+
+        } else if (ngx_egress_secret_get(ctx->conf, secrets[i], v, NULL,
+                                         r->connection->log)
+                   != NGX_OK)
+        {
+            continue;
+        }
+
+        if (v->len >= NGX_EGRESS_REDACT_LEN) {
+            present |= 1 << i;
+            n++;
+        }
+    }
+
+    generation = ngx_egress_generation(binding);
+
+    spellings = ctx->spellings;
+
+    if (spellings) {
+
+        /* changed since the first one was sent: what is looked for was not */
+
+        return (spellings->generation == generation
+                && spellings->present == present) ? NGX_OK : NGX_DECLINED;
+    }
+
+    if (n == 0) {
         return NGX_OK;
     }
+
+    i = binding->secrets.nelts == 1 ? secrets[0]->index
+                                    : ctx->conf->secrets.nelts
+                                      + binding->index;
+
+    spellings = ngx_http_egress_tables.slots[i];
+
+    if (spellings == NULL || spellings->generation != generation
+        || spellings->present != present)
+    {
+        spellings = ngx_http_egress_spellings(values, n, r->connection->log);
+        if (spellings == NULL) {
+            return NGX_ERROR;
+        }
+
+        spellings->generation = generation;
+        spellings->present = present;
+
+        ngx_http_egress_table_add(i, spellings);
+    }
+
+    return ngx_http_egress_redact_use(r, ctx, spellings);
+}
+
+
+static ngx_int_t
+ngx_http_egress_redact_use(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_spellings_t *spellings)
+{
+    ngx_pool_cleanup_t  *cln;
 
     cln = ngx_pool_cleanup_add(r->main->pool, 0);
     if (cln == NULL) {
         return NGX_ERROR;
     }
 
-    generation = ngx_egress_secret_generation(secret);
+    spellings->refs++;
 
-    slot = &ngx_http_egress_tables.slots[secret->index];
-
-    if (*slot == NULL || (*slot)->generation != generation) {
-
-        spellings = ngx_http_egress_spellings(value, r->connection->log);
-        if (spellings == NULL) {
-            return NGX_ERROR;
-        }
-
-        spellings->generation = generation;
-
-        ngx_http_egress_table_add(secret->index, spellings);
-    }
-
-    (*slot)->refs++;
-
-    ctx->spellings = *slot;
-    ctx->redact = ctx->spellings->redact;
+    ctx->spellings = spellings;
+    ctx->redact = spellings->redact;
 
     cln->handler = ngx_http_egress_redact_cleanup;
     cln->data = ctx;
@@ -641,13 +699,13 @@ ngx_http_egress_table_add(ngx_uint_t index,
 
 
 static ngx_http_egress_spellings_t *
-ngx_http_egress_spellings(ngx_str_t *value, ngx_log_t *log)
+ngx_http_egress_spellings(ngx_str_t *values, ngx_uint_t n, ngx_log_t *log)
 {
     size_t                        size;
     ngx_http_egress_spellings_t  *spellings;
 
     size = ngx_align(sizeof(ngx_http_egress_spellings_t)
-                     + ngx_egress_redact_size(value->len), ngx_pagesize);
+                     + ngx_egress_redact_size(values, n), ngx_pagesize);
 
     spellings = mmap(NULL, size, PROT_READ|PROT_WRITE,
                      MAP_PRIVATE|MAP_ANONYMOUS, -1, 0);
@@ -665,7 +723,7 @@ ngx_http_egress_spellings(ngx_str_t *value, ngx_log_t *log)
 
     spellings->refs = 1;
     spellings->size = size;
-    spellings->redact = ngx_egress_redact_init(spellings + 1, value);
+    spellings->redact = ngx_egress_redact_init(spellings + 1, values, n);
 
     return spellings;
 }
@@ -691,11 +749,15 @@ ngx_http_egress_spellings_free(ngx_http_egress_spellings_t *spellings)
 ngx_int_t
 ngx_http_egress_redact_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 {
+    ngx_uint_t  n;
+
     ngx_memzero(&ngx_http_egress_tables, sizeof(ngx_http_egress_tables));
 
+    n = ecf->secrets.nelts + ecf->bindings.nelts + 1;
+
     ngx_http_egress_tables.slots =
-                         ngx_pcalloc(cycle->pool, (ecf->secrets.nelts + 1)
-                                     * sizeof(ngx_http_egress_spellings_t *));
+                         ngx_pcalloc(cycle->pool,
+                                     n * sizeof(ngx_http_egress_spellings_t *));
 
     return ngx_http_egress_tables.slots ? NGX_OK : NGX_ERROR;
 }

@@ -24,11 +24,11 @@ static ngx_int_t ngx_http_egress_encoding_variable(ngx_http_request_t *r,
 
 ngx_str_t  ngx_http_egress_credentials[] = {
     ngx_string("none"),
-    ngx_string("swapped"),
-    ngx_string("set"),
+    ngx_string("stripped"),
     ngx_string("foreign"),
-    ngx_string("missing"),
-    ngx_string("stripped")
+    ngx_string("set"),
+    ngx_string("swapped"),
+    ngx_string("missing")
 };
 
 
@@ -244,7 +244,7 @@ ngx_http_egress_encoding_variable(ngx_http_request_t *r,
     binding = ctx->req.bound->binding;
     h = ctx->accept_encoding;
 
-    if (h == NULL || (binding->redact && binding->credential.secret)
+    if (h == NULL || (binding->redact && binding->secrets.nelts)
         || !ngx_http_egress_header_passed(binding, h))
     {
         return NGX_OK;

@@ -80,12 +80,13 @@ typedef struct {
  * initialised.  All of them want one strict JSON object (RFC 8259) in UTF-8
  * without BOM, with nothing behind it but white space, nested at most
  * NGX_EGRESS_BODY_DEPTH deep, no lone surrogates, no decisive key twice or in
- * another case (vectors/README.md, "Bodies").
+ * another case, not even beside it (vectors/README.md, "Bodies").
  *
  * They return NGX_OK with b->class set; NGX_DECLINED where the body can't be
  * classed (DESIGN 6.4: unknown); NGX_ABORT where it is not UTF-8, or has a BOM
  * (415); NGX_ERROR where it disagrees with the request's own header
- * (malformed).  Memory is malloc()ed by yajl and freed before they return.
+ * (malformed).  Memory is malloc()ed and freed before they return: at most
+ * twice the body and some 20 KiB.
  */
 
 /* A GraphQL request (graphql-over-http): "query", "variables"; B2, G1-G28. */
@@ -93,8 +94,9 @@ ngx_int_t ngx_egress_graphql_body(ngx_str_t *body, ngx_egress_body_t *b);
 
 /*
  * The same in a query string (G29, G30): "buf" has room for query->len octets.
- * A query that has no "query" parameter, or is absent, asks for the schema and
- * is a read.
+ * One that is empty or absent asks for the schema and is a read; any other one
+ * without "query" may name a document that is stored elsewhere, and is
+ * NGX_DECLINED, as is one that is not UTF-8.
  */
 ngx_int_t ngx_egress_graphql_query(ngx_str_t *query, u_char *buf,
     ngx_egress_body_t *b);

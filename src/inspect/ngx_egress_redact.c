@@ -22,6 +22,8 @@ typedef u_char *(*ngx_egress_redact_pt)(u_char *dst, u_char c,
     const char *digits);
 
 
+static u_char *ngx_egress_redact_spell(ngx_egress_redact_t *redact,
+    u_char *p, ngx_str_t *secret);
 static u_char *ngx_egress_redact_base64(u_char *dst, ngx_str_t *secret,
     ngx_uint_t align, const char *alphabet);
 static u_char *ngx_egress_redact_each(u_char *dst, ngx_str_t *secret,
@@ -192,17 +194,23 @@ ngx_egress_redact_tail(ngx_egress_redact_t *redact, u_char *data, size_t len)
 
 
 size_t
-ngx_egress_redact_size(size_t len)
+ngx_egress_redact_size(ngx_str_t *secrets, ngx_uint_t n)
 {
-    ngx_uint_t  i;
+    ngx_uint_t  i, k;
     size_t      size;
 
-    /* at most six octets for one, and what base64 adds at both ends */
+    size = sizeof(ngx_egress_redact_t)
+           + n * NGX_EGRESS_REDACT_SPELLINGS * sizeof(ngx_str_t);
 
-    size = sizeof(ngx_egress_redact_t) + 6 * (2 * len + 8);
+    for (k = 0; k < n; k++) {
 
-    for (i = 0; ngx_egress_redact_writers[i].write; i++) {
-        size += 6 * len;
+        /* at most six octets for one, and what base64 adds at both ends */
+
+        size += 6 * (2 * secrets[k].len + 8);
+
+        for (i = 0; ngx_egress_redact_writers[i].write; i++) {
+            size += 6 * secrets[k].len;
+        }
     }
 
     return size;
@@ -210,21 +218,42 @@ ngx_egress_redact_size(size_t len)
 
 
 ngx_egress_redact_t *
-ngx_egress_redact_init(void *mem, ngx_str_t *secret)
+ngx_egress_redact_init(void *mem, ngx_str_t *secrets, ngx_uint_t n)
 {
-    u_char               *p, *last;
+    u_char               *p;
     ngx_uint_t            i;
     ngx_egress_redact_t  *redact;
-
-    if (secret->len < NGX_EGRESS_REDACT_LEN) {
-        return NULL;
-    }
 
     redact = mem;
 
     ngx_memzero(redact, sizeof(ngx_egress_redact_t));
 
-    p = redact->buf;
+    redact->spelling = (ngx_str_t *) (redact + 1);
+
+    p = (u_char *) (redact->spelling + n * NGX_EGRESS_REDACT_SPELLINGS);
+
+    for (i = 0; i < n; i++) {
+        if (secrets[i].len >= NGX_EGRESS_REDACT_LEN) {
+            p = ngx_egress_redact_spell(redact, p, &secrets[i]);
+        }
+    }
+
+    if (redact->n == 0) {
+        return NULL;
+    }
+
+    ngx_egress_redact_table(redact);
+
+    return redact;
+}
+
+
+static u_char *
+ngx_egress_redact_spell(ngx_egress_redact_t *redact, u_char *p,
+    ngx_str_t *secret)
+{
+    u_char      *last;
+    ngx_uint_t   i;
 
     for (i = 0; ngx_egress_redact_writers[i].write; i++) {
         last = ngx_egress_redact_each(p, secret,
@@ -242,9 +271,7 @@ ngx_egress_redact_init(void *mem, ngx_str_t *secret)
         p = ngx_egress_redact_add(redact, p, last);
     }
 
-    ngx_egress_redact_table(redact);
-
-    return redact;
+    return p;
 }
 
 

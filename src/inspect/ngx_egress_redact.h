@@ -15,36 +15,36 @@
 /* shorter secrets are not looked for: they would stand everywhere */
 #define NGX_EGRESS_REDACT_LEN       8
 
-#define NGX_EGRESS_REDACT_SPELLINGS 20
+#define NGX_EGRESS_REDACT_SPELLINGS 20      /* of one secret */
 #define NGX_EGRESS_REDACT_HASH      8192
 
 
-/* the spellings of one secret, and a table to find them by */
+/* the spellings of one or several secrets, and a table to find them by */
 
 typedef struct {
     ngx_uint_t  n;
     size_t      min;            /* lengths of the shortest and the longest */
     size_t      max;
-    ngx_str_t   spelling[NGX_EGRESS_REDACT_SPELLINGS];
+    ngx_str_t  *spelling;
     u_char      first[256];     /* octets that one of them begins with */
     u_char      shift[NGX_EGRESS_REDACT_HASH];
-    u_char      buf[1];
 } ngx_egress_redact_t;
 
 
-/* The octets of memory that ngx_egress_redact_init() needs for a secret. */
-size_t ngx_egress_redact_size(size_t len);
+/* The octets of memory that ngx_egress_redact_init() needs for "n" secrets. */
+size_t ngx_egress_redact_size(ngx_str_t *secrets, ngx_uint_t n);
 
 /*
- * Makes the spellings of a secret (DESIGN 6.7): as it is, base64 in its three
- * alignments and both alphabets (RFC 4648), hex, percent-encoded and escaped
- * for JSON, the last two wholly or where they must be.  "mem" has room for what
- * ngx_egress_redact_size() returned; it holds the secret from then on, and is
- * the caller's to lock and to wipe.
+ * Makes the spellings of each secret (DESIGN 6.7): as it is, base64 in its
+ * three alignments and both alphabets (RFC 4648), hex, percent-encoded and
+ * escaped for JSON, the last two wholly or where they must be.  "mem" has room
+ * for what ngx_egress_redact_size() returned; it holds the secrets from then
+ * on, and is the caller's to lock and to wipe.
  *
- * Returns "mem", or NULL where the secret is too short.
+ * Returns "mem", or NULL where all of them are too short.
  */
-ngx_egress_redact_t *ngx_egress_redact_init(void *mem, ngx_str_t *secret);
+ngx_egress_redact_t *ngx_egress_redact_init(void *mem, ngx_str_t *secrets,
+    ngx_uint_t n);
 
 /*
  * Overwrites each spelling within "data" by as many "*", in one pass (Wu and

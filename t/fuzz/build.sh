@@ -15,7 +15,7 @@ top=$(dirname "$0")/../..
 mkdir -p "$out"
 
 for name in host target authorization git client_hello connect socks5 \
-    address redact
+    address redact body oci_scope
 do
     ${CLANG:-clang} -Wall -Wextra -Wno-unused-parameter -Werror -O1 -g \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
@@ -23,5 +23,5 @@ do
         -I "$src/src/event/quic" -I "$src/src/os/unix" -I "$src/objs" \
         -I "$top/src/inspect" \
         -o "$out/fuzz_$name" "$top/t/fuzz/fuzz_$name.c" \
-        "$top"/src/inspect/*.c -lcrypto
+        "$top"/src/inspect/*.c -lcrypto -lyajl
 done

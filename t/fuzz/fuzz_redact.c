@@ -5,8 +5,9 @@
 
 
 /*
- * input: length of the secret, how the text is split, the secret, and the text:
- * octets, and steps that put spellings, or parts of them, in between
+ * input: length of the secret, from 128 on of two that are halves of it, how the
+ * text is split, the secret, and the text: octets, and steps that put spellings,
+ * or parts of them, in between
  */
 
 
@@ -65,10 +66,10 @@ static void fuzz_redact_gone(ngx_egress_redact_t *redact, ngx_str_t *before,
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t                len, i;
+    size_t                len, room, i;
     u_char               *mem;
-    ngx_str_t             secret, text, once;
-    ngx_uint_t            how, found;
+    ngx_str_t             secret, secrets[2], text, once;
+    ngx_uint_t            how, n, found;
     ngx_egress_redact_t  *redact;
 
     if (size < 3) {
@@ -77,6 +78,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     len = ngx_min(data[0] % (FUZZ_REDACT_LEN + 1), size - 2);
     how = data[1];
+    n = (data[0] & 0x80) ? 2 : 1;
 
     fuzz_copy(&secret, data + 2, len);
 
@@ -97,17 +99,36 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
 
-    mem = fuzz_alloc(ngx_egress_redact_size(len));
-    memset(mem, 0xff, ngx_egress_redact_size(len));
+    secrets[0].data = secret.data;
+    secrets[0].len = len / n;
+    secrets[1].data = secret.data + len / n;
+    secrets[1].len = len - len / n;
 
-    redact = ngx_egress_redact_init(mem, &secret);
+    room = ngx_egress_redact_size(secrets, n);
+
+    mem = fuzz_alloc(room);
+    memset(mem, 0xff, room);
+
+    redact = ngx_egress_redact_init(mem, secrets, n);
+
+    if (secrets[n - 1].len < NGX_EGRESS_REDACT_LEN) {
+        fuzz_require(redact == NULL);
+        free(secret.data);
+        free(mem);
+        return 0;
+    }
 
     fuzz_require(redact == (void *) mem);
-    fuzz_redact_spellings(redact, mem, ngx_egress_redact_size(len));
+    fuzz_redact_spellings(redact, mem, room);
 
-    /* the value itself is always one of them */
+    /* the value itself is always one of them, but for one that is too short */
 
-    fuzz_require(fuzz_redact_match(redact, secret.data, len) == len);
+    for (i = 0; i < n; i++) {
+        fuzz_require(fuzz_redact_match(redact, secrets[i].data,
+                                       secrets[i].len)
+                     == (secrets[i].len < NGX_EGRESS_REDACT_LEN
+                         ? 0 : secrets[i].len));
+    }
 
     free(secret.data);
 
@@ -130,9 +151,9 @@ fuzz_redact_short(ngx_str_t *secret)
 {
     u_char  *mem;
 
-    mem = fuzz_alloc(ngx_egress_redact_size(secret->len));
+    mem = fuzz_alloc(ngx_egress_redact_size(secret, 1));
 
-    fuzz_require(ngx_egress_redact_init(mem, secret) == NULL);
+    fuzz_require(ngx_egress_redact_init(mem, secret, 1) == NULL);
 
     free(mem);
 }
@@ -148,7 +169,7 @@ fuzz_redact_spellings(ngx_egress_redact_t *redact, u_char *mem, size_t size)
     room.data = mem;
     room.len = size;
 
-    fuzz_require(redact->n > 0 && redact->n <= NGX_EGRESS_REDACT_SPELLINGS);
+    fuzz_require(redact->n > 0 && redact->n <= 2 * NGX_EGRESS_REDACT_SPELLINGS);
 
     s = redact->spelling;
     min = s[0].len;

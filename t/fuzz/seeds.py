@@ -108,7 +108,10 @@ def address(vector):
 
 
 def redact(vector):
-    """Steps of the fuzz target: a spelling, its start, its end."""
+    """Steps of the fuzz target: a spelling, its start, its end.
+
+    Each third secret is two, by their length.
+    """
 
     secret = octets(vector, 'secret')
     text = octets(vector, 'text')
@@ -118,9 +121,48 @@ def redact(vector):
 
     # one octet at a time, several, or all; the end alone, or not
 
-    how = int(vector['id'][-3:]) * 37 % 256
+    number = int(vector['id'][-3:])
+    length = min(len(secret), 48)
 
-    return bytes([min(len(secret), 48), how]) + secret[:48] + text
+    if number % 3 == 0:
+        length += 147
+
+    return bytes([length, number * 37 % 256]) + secret[:48] + text
+
+
+def text_body(vector):
+    """The octets of a body, which is text in UTF-8."""
+
+    if vector.get('body') is not None:
+        return vector['body'].encode()
+
+    return octets(vector, 'body')
+
+
+def body(vector):
+    """An octet for the inspector, two lines for JSON-RPC, the body."""
+
+    kind = vector.get('inspector') or vector['id'].split('-')[0]
+
+    if kind == 'graphql' and 'target' in vector:
+        return b'1' + vector['target'].partition('?')[2].encode()
+
+    data = text_body(vector)
+
+    if kind in ('graphql', 'graphql_query', 'lfs'):
+        octet = {'graphql': b'0', 'graphql_query': b'1', 'lfs': b'2'}[kind]
+
+        return data and octet + data
+
+    fields = {name.lower(): value for name, value in vector.get('headers', [])}
+    octet = b'4' if vector.get('all') else b'3'
+
+    return octet + b'\n'.join([fields.get('mcp-method', '').encode(),
+                               fields.get('mcp-name', '').encode(), data])
+
+
+def oci_scope(vector):
+    return octets(vector, 'query')
 
 
 TARGETS = {
@@ -133,6 +175,8 @@ TARGETS = {
     'socks5': (socks5, ['socks5']),
     'address': (address, ['addresses']),
     'redact': (redact, ['redact']),
+    'body': (body, ['bodies', 'lfs', 'graphql', 'jsonrpc']),
+    'oci_scope': (oci_scope, ['oci_scope']),
 }
 
 

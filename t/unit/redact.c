@@ -41,11 +41,11 @@ ngx_vectors_redact(ngx_vectors_t *v)
         ngx_vectors_die("a redact vector lacks a field");
     }
 
-    size = ngx_egress_redact_size(secret.len);
+    size = ngx_egress_redact_size(&secret, 1);
     mem = ngx_vectors_alloc(size);
     ngx_memset(mem, 0xff, size);
 
-    redact = ngx_egress_redact_init(mem, &secret);
+    redact = ngx_egress_redact_init(mem, &secret, 1);
 
     none = YAJL_IS_TRUE(ngx_vectors_get(want, "none"));
 

@@ -61,6 +61,7 @@ static ngx_vectors_kind_t  ngx_vectors_kinds[] = {
     { "graphql", ngx_vectors_graphql },
     { "jsonrpc", ngx_vectors_json_rpc },
     { "bodies", ngx_vectors_bodies },
+    { "oci_scope", ngx_vectors_oci_scope },
     { NULL, NULL }
 };
 
