@@ -87,8 +87,8 @@ is(-s "$dir/work/release/kit.bin", 21_000, 'gh release download: the asset is th
 # gh shows its credential to codeload.github.com too, which does not like to see one beside a signature
 
 gh(['release', 'download', 'v1', @R, '--archive', 'tar.gz', '-D', "$dir/work/release"],
-    token => ["GET $api/repos/octo/private/tarball/v1"], bare => ['GET codeload\.github\.com/octo/private/legacy\.tar\.gz/v1']);
-like(join(' ', glob "$dir/work/release/*.tar.gz"), qr/v1\.tar\.gz/, 'gh release download --archive: the archive is there');
+    token => ["GET $api/repos/octo/private/tarball/v1"], bare => ['GET codeload\.github\.com/octo/private/(legacy\.)?tar\.gz/v1']);
+like(join(' ', glob "$dir/work/release/*.tar.gz"), qr/private-v1\.tar\.gz/, 'gh release download --archive: the archive is there');
 
 gh(['search', 'repos', 'private', '--owner', 'octo'], print => qr/octo\/private/, token => ["GET $api/search/repositories"]);
 gh(['search', 'issues', 'one', '--repo', 'octo/private'], print => qr/Issue 1/);

@@ -16,7 +16,8 @@ def answer(q):
     if m:
         return git.stored(q, m.group(1))
     if q.host == 'codeload.github.com':
-        return git.archive(q, q.path.split('/')[-1])
+        status, fields, body = git.archive(q, q.path.split('/')[-1])
+        return status, fields + [('Content-Disposition', 'attachment; filename=private-v1.tar.gz')], body
     if q.path in files:
         return reply(200, files[q.path], Content_Type='application/octet-stream')
     return reply(404, 'no such file\n', Content_Type='text/plain')
