@@ -724,3 +724,373 @@ my $out = `${\($ENV{TEST_NGINX_BINARY} || 'nginx')} -T -e /dev/null -p $ENV{TEST
 Test::More::unlike($out, qr/\Q$ENV{TEST_NGINX_CANARY}\E/, 'no secret in nginx -T');
 Test::More::like($out, qr/binding b/, 'the binding is in nginx -T');
 --- error_code: 200
+
+
+
+=== TEST 81: credential: a bad name
+--- main_config eval
+::binding('credential "a b" { }')
+--- error_log
+invalid credential name "a b"
+
+
+
+=== TEST 82: credential: the name of its binding
+--- main_config eval
+::binding('credential b { header X-A; }')
+--- error_log
+credential "b" has the name of its binding
+
+
+
+=== TEST 83: credential: a directive of another place
+--- main_config eval
+::binding('credential c { hosts a.test; }')
+--- error_log
+"hosts" directive is not allowed here
+
+
+
+=== TEST 84: credential: within a credential
+--- main_config eval
+::binding('credential c { credential d { } }')
+--- error_log
+"credential" directive is not allowed here
+
+
+
+=== TEST 85: credential: in a host
+--- main_config eval
+::binding('host a.test { credential c { } }')
+--- error_log
+"credential" directive is not allowed here
+
+
+
+=== TEST 86: credential: too many
+--- main_config eval
+::binding('credential c0 { header X-0; } credential c1 { header X-1; } credential c2 { header X-2; } credential c3 { header X-3; } credential c4 { header X-4; } credential c5 { header X-5; } credential c6 { header X-6; } credential c7 { header X-7; } credential c8 { header X-8; } credential c9 { header X-9; } credential c10 { header X-10; } credential c11 { header X-11; } credential c12 { header X-12; } credential c13 { header X-13; } credential c14 { header X-14; } credential c15 { header X-15; }')
+--- error_log
+too many credentials in binding "b"
+
+
+
+=== TEST 87: credential: a header of another
+--- main_config eval
+::binding('header X-Key; credential c { header x-key; }')
+--- error_log
+duplicate header "x-key" in binding "b"
+
+
+
+=== TEST 88: credential: Authorization, which the binding has without a word
+--- main_config eval
+::binding('placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; credential c { header Authorization; }')
+--- error_log
+duplicate header "Authorization" in binding "b"
+
+
+
+=== TEST 89: credential: two that name no header
+--- main_config eval
+::binding('credential c { } credential d { }')
+--- error_log
+duplicate header "Authorization" in binding "b"
+
+
+
+=== TEST 90: credential: a second block goes on, and repeats nothing
+--- main_config eval
+::binding('credential c { header X-A; secret $TEST_NGINX_SECRET static; } credential c { secret $TEST_NGINX_SECRET static; }')
+--- error_log
+"secret" directive is duplicate
+
+
+
+=== TEST 91: credential: swap without a placeholder
+--- main_config eval
+::binding('placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; credential c { header X-A; secret $TEST_NGINX_SECRET static; }')
+--- error_log
+"inject swap" without a "placeholder" in credential "c"
+
+
+
+=== TEST 92: credential: inject without a secret
+--- main_config eval
+::binding('credential c { inject always; }')
+--- error_log
+"inject" without a "secret" in credential "c"
+
+
+
+=== TEST 93: credential: the placeholder of another
+--- main_config eval
+::binding('placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; credential c { header X-A; placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; }')
+--- error_log
+is a part of placeholder
+
+
+
+=== TEST 94: credential: a part of the placeholder of another
+--- main_config eval
+::binding('credential c { header X-A; placeholder Xaaaaaaaaaaaaaaaa1; } credential d { placeholder aaaaaaaaaaaaaaaa1; }')
+--- error_log
+placeholder "aaaaaaaaaaaaaaaa1" is a part of placeholder "Xaaaaaaaaaaaaaaaa1"
+
+
+
+=== TEST 95: credential: its secret, over plain HTTP to a network
+--- main_config eval
+"egress { $::H binding b { hosts a.test; upstream http://192.0.2.1; credential c { $::S } } }"
+--- error_log
+the upstream "http://192.0.2.1:80" of binding "b", which has a secret
+
+
+
+=== TEST 96: env: the name "1A"
+--- main_config eval
+::binding('env "1A";')
+--- error_log
+invalid variable "1A": a letter
+
+
+
+=== TEST 97: env: the name "A-B"
+--- main_config eval
+::binding('env "A-B";')
+--- error_log
+invalid variable "A-B": a letter
+
+
+
+=== TEST 98: env: the name "A B"
+--- main_config eval
+::binding('env "A B";')
+--- error_log
+invalid variable "A B": a letter
+
+
+
+=== TEST 99: env: the name ""
+--- main_config eval
+::binding('env "";')
+--- error_log
+invalid variable "": a letter
+
+
+
+=== TEST 100: env: the name "=x"
+--- main_config eval
+::binding('env "=x";')
+--- error_log
+invalid variable "": a letter
+
+
+
+=== TEST 101: env: the name "Ä"
+--- main_config eval
+::binding('env "Ä";')
+--- error_log
+invalid variable "Ä": a letter
+
+
+
+=== TEST 102: env: PATH
+--- main_config eval
+::binding('env A=1 PATH=/x;')
+--- error_log
+invalid variable "PATH": it is not for a binding to set
+
+
+
+=== TEST 103: env: LD_PRELOAD
+--- main_config eval
+::binding('env A=1 LD_PRELOAD=x;')
+--- error_log
+invalid variable "LD_PRELOAD": it is not for a binding to set
+
+
+
+=== TEST 104: env: DYLD_INSERT_LIBRARIES
+--- main_config eval
+::binding('env A=1 DYLD_INSERT_LIBRARIES=x;')
+--- error_log
+invalid variable "DYLD_INSERT_LIBRARIES": it is not for a binding to set
+
+
+
+=== TEST 105: env: IFS
+--- main_config eval
+::binding('env A=1 IFS=x;')
+--- error_log
+invalid variable "IFS": it is not for a binding to set
+
+
+
+=== TEST 106: env: ENV
+--- main_config eval
+::binding('env A=1 ENV=x;')
+--- error_log
+invalid variable "ENV": it is not for a binding to set
+
+
+
+=== TEST 107: env: BASH_ENV
+--- main_config eval
+::binding('env A=1 BASH_ENV=x;')
+--- error_log
+invalid variable "BASH_ENV": it is not for a binding to set
+
+
+
+=== TEST 108: env: PROMPT_COMMAND
+--- main_config eval
+::binding('env A=1 PROMPT_COMMAND=x;')
+--- error_log
+invalid variable "PROMPT_COMMAND": it is not for a binding to set
+
+
+
+=== TEST 109: env: HTTPS_PROXY
+--- main_config eval
+::binding('env A=1 HTTPS_PROXY=x;')
+--- error_log
+invalid variable "HTTPS_PROXY": it is not for a binding to set
+
+
+
+=== TEST 110: env: no_proxy
+--- main_config eval
+::binding('env A=1 no_proxy=x;')
+--- error_log
+invalid variable "no_proxy": it is not for a binding to set
+
+
+
+=== TEST 111: env: All_Proxy
+--- main_config eval
+::binding('env A=1 All_Proxy=x;')
+--- error_log
+invalid variable "All_Proxy": it is not for a binding to set
+
+
+
+=== TEST 112: env: SSL_CERT_FILE
+--- main_config eval
+::binding('env A=1 SSL_CERT_FILE=x;')
+--- error_log
+invalid variable "SSL_CERT_FILE": it is not for a binding to set
+
+
+
+=== TEST 113: env: NODE_EXTRA_CA_CERTS
+--- main_config eval
+::binding('env A=1 NODE_EXTRA_CA_CERTS=x;')
+--- error_log
+invalid variable "NODE_EXTRA_CA_CERTS": it is not for a binding to set
+
+
+
+=== TEST 114: env: npm_config_cafile
+--- main_config eval
+::binding('env A=1 npm_config_cafile=x;')
+--- error_log
+invalid variable "npm_config_cafile": it is not for a binding to set
+
+
+
+=== TEST 115: env: JAVA_TOOL_OPTIONS
+--- main_config eval
+::binding('env A=1 JAVA_TOOL_OPTIONS=x;')
+--- error_log
+invalid variable "JAVA_TOOL_OPTIONS": it is not for a binding to set
+
+
+
+=== TEST 116: env: GIT_CONFIG_COUNT
+--- main_config eval
+::binding('env A=1 GIT_CONFIG_COUNT=1;')
+--- error_log
+invalid variable "GIT_CONFIG_COUNT": it is not for a binding to set
+
+
+
+=== TEST 117: env: GIT_SSL_CAINFO
+--- main_config eval
+::binding('env A=1 GIT_SSL_CAINFO=x;')
+--- error_log
+invalid variable "GIT_SSL_CAINFO": it is not for a binding to set
+
+
+
+=== TEST 118: env: NODE_USE_ENV_PROXY
+--- main_config eval
+::binding('env A=1 NODE_USE_ENV_PROXY=0;')
+--- error_log
+invalid variable "NODE_USE_ENV_PROXY": it is not for a binding to set
+
+
+
+=== TEST 119: env: a control character
+--- main_config eval
+::binding('env "A=x\ny";')
+--- error_log
+invalid variable "A": its text has a control character
+
+
+
+=== TEST 120: env: the same twice
+--- main_config eval
+::binding('env A=1 B=2 A=3;')
+--- error_log
+invalid variable "A": the binding has it already
+
+
+
+=== TEST 121: env: the same in a credential
+--- main_config eval
+::binding('env A=1; credential c { env A=2; }')
+--- error_log
+invalid variable "A": the binding has it already
+
+
+
+=== TEST 122: env: no text and no placeholder
+--- main_config eval
+::binding('env A;')
+--- error_log
+"env A" without a text or a "placeholder" in binding "b"
+
+
+
+=== TEST 123: env: the placeholder of another credential
+--- main_config eval
+::binding('placeholder $TEST_NGINX_PLACEHOLDER; credential c { header X-A; env A; }')
+--- error_log
+"env A" without a text or a "placeholder" in binding "b"
+
+
+
+=== TEST 124: env: what may be
+--- main_config eval
+::binding('env KEY _k1=a=b "T=x y" E= "Q=\'\\"$" PATHS=1 LDX=1 path=1; ' . $::S . '
+          credential c { header X-A; env APP_KEY APP=%; placeholder aaaaaaaaaaaaaaaa1; }')
+--- config
+location /b/ { egress_pass b; }
+--- request
+GET /b/x
+--- error_code: 200
+
+
+
+=== TEST 125: credential: what may be
+--- main_config eval
+::binding('credential c { header X-A; inject always; basic_user u; ttl 1d; ' . $::S . ' }
+          credential d { } credential c { header X-B prefix=x; }
+          credential e { header X-E; ' . $::S =~ s/placeholder .*//r . '
+                         inject if_absent; }')
+--- config
+location /b/ { egress_pass b; }
+--- request
+GET /b/x
+--- error_code: 200

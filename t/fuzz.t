@@ -15,7 +15,7 @@ my $runs = $ENV{EGRESS_FUZZ_RUNS} || 20000;
 
 my @targets = qw(host target authorization git
                  client_hello connect socks5 address redact body
-                 oci_scope);
+                 oci_scope graphql);
 
 # octets of an input; that of a hello with post-quantum keys is longer, and
 # that of a text to mask, whose octets may stand for many, is shorter

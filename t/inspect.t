@@ -576,3 +576,44 @@ qr/"read \w+" allows an unsafe method for more than one exact path in/
 "read POST" allows an unsafe method for more than one exact path in
 --- no_error_log
 [error]
+
+
+
+=== TEST 43: oci_scope: pull and nothing else, in the query and in a form
+--- main_config eval
+$::Main->('read GET,POST = /token oci_scope;')
+--- request eval
+["GET /token?service=r&scope=repository:a/b:pull",
+ "GET /token?scope=repository%3Aa%2Fb%3Apull&scope=repository:c:pull", "GET /token",
+ "POST /token\nscope=repository:a/b:pull&service=r",
+ "GET /token?scope=repository:a/b:pull,push", "GET /token?scope=repository:a/b:*",
+ "GET /token?scope=registry:catalog:*",
+ "POST /token\nscope=repository:a/b:push", "POST /token?scope=repository:a:push\nscope=repository:a/b:pull",
+ "PUT /token\nscope=repository:a/b:pull"]
+--- more_headers
+Content-Type: application/x-www-form-urlencoded; charset=utf-8
+--- error_code eval
+[(map { 200 } 1 .. 4), (map { 403 } 1 .. 6)]
+
+
+
+=== TEST 44: oci_scope: a body that is no form
+--- main_config eval
+$::Main->('read GET,POST = /token oci_scope;')
+--- request eval
+"POST /token\nscope=repository:a/b:pull"
+--- more_headers
+Content-Type: application/json
+--- error_code: 403
+--- response_headers_like
+Proxy-Status: .*details="class_unknown: .*
+
+
+
+=== TEST 45: oci_scope: under a list
+--- main_config eval
+$::Main->('read GET,POST = /token oci_scope; repos a/b;')
+--- request eval
+["GET /token?scope=repository:a/b:pull", "GET /token?scope=repository:a/c:pull"]
+--- error_code eval
+[200, 403]

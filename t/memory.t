@@ -6,6 +6,7 @@ use Fixture;
 use Test::Nginx::Socket 'no_plan';
 
 our $P = $ENV{TEST_NGINX_PLACEHOLDER};
+$ENV{TEST_NGINX_PLACEHOLDER_TAIL} = Fixture::random(36);
 our $C = $ENV{TEST_NGINX_CANARY};
 
 # a 64-bit number in hex
@@ -74,6 +75,22 @@ egress {
         inject       always;
         basic_user   x-access-token everywhere;
     }
+    binding both {
+        hosts        both.test;
+        upstream     https://127.0.0.1:$TEST_NGINX_UPSTREAM_PORT;
+        secret       $TEST_NGINX_SECRET;
+        placeholder  $TEST_NGINX_PLACEHOLDER;
+        credential key {
+            header       X-Api-Key;
+            secret       $TEST_NGINX_SECRET;
+            placeholder  key_$TEST_NGINX_PLACEHOLDER_TAIL;
+        }
+        credential set {
+            header       X-Data prefix=v=;
+            inject       always;
+            secret       $TEST_NGINX_SECRET;
+        }
+    }
     binding bad {
         hosts        third.test;
         upstream     https://127.0.0.1:$TEST_NGINX_BAD_PORT;
@@ -96,6 +113,7 @@ add_block_preprocessor(sub {
     $block->set_value(config => <<'CONF');
 location /api/ { egress_pass api; }
 location /set/ { egress_pass set; }
+location /both/ { egress_pass both; }
 location /bad/ { egress_pass bad; }
 location /clear/ { egress_pass clear; }
 CONF
@@ -119,6 +137,7 @@ for (1 .. 12) {
     system "curl $a $u/api/x -T - < /etc/passwd";
     system "curl -s -o /dev/null -H 'Authorization: Basic $b' $u/api/x";
     system "curl -s -o /dev/null $u/set/x";
+    system "curl $a -H 'X-Api-Key: key_$ENV{TEST_NGINX_PLACEHOLDER_TAIL}' $u/both/x";
     system "curl -s -o /dev/null $u/bad/x";
     system "curl -s -o /dev/null $u/clear/x";
 }
@@ -126,7 +145,7 @@ select undef, undef, undef, 0.2;
 my $pid = Fixture::read_file("$ENV{TEST_NGINX_SERVER_ROOT}/logs/nginx.pid");
 chomp $pid;
 my ($in, $out) = main::found($pid);
-Test::More::cmp_ok($in, '>=', 4, 'the four secrets and their spellings, on pages of their own');
+Test::More::cmp_ok($in, '>=', 7, 'the seven secrets and their spellings, on pages of their own');
 Test::More::is($out, 0, 'and nowhere else');
 --- request
 GET /api/x

@@ -12,7 +12,7 @@ my $nginx = $ENV{EGRESS_NGINX_SRC} || 'build/nginx';
 
 my @kinds = qw(hosts targets overrides authorization git lfs
                clienthello connect socks5 addresses redact
-               graphql jsonrpc bodies oci_scope);
+               graphql jsonrpc bodies oci_scope graphql_document);
 
 plan tests => 1 + @kinds;
 

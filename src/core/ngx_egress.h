@@ -25,10 +25,11 @@
 #include <ngx_egress_redact.h>
 #include <ngx_egress_graphql.h>
 #include <ngx_egress_body.h>
+#include <ngx_egress_oci_scope.h>
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475233
+#define NGX_EGRESS_MAGIC            0x45475234
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -149,6 +150,7 @@ typedef struct ngx_egress_role_s        ngx_egress_role_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
 
 #include <ngx_egress_credential.h>
+#include <ngx_egress_sandbox.h>
 
 
 typedef struct {
@@ -255,16 +257,6 @@ struct ngx_egress_role_s {
 };
 
 
-/* what a client says it is; user.data is NULL where it can't be told */
-
-typedef struct {
-    ngx_str_t                 user;
-    ngx_str_t                 token;
-    ngx_uint_t                given;        /* unsigned  given:1; */
-    ngx_uint_t                proved;       /* unsigned  proved:1; the answer */
-} ngx_egress_identity_t;
-
-
 /* what the policy says of a destination */
 
 typedef struct {
@@ -290,14 +282,17 @@ typedef struct {
     socklen_t                 socklen;
     unsigned                  terminates:1;
     unsigned                  proxy_protocol:1;
+    unsigned                  ssl:1;
+    unsigned                  self:1;       /* has an "egress_self" */
 } ngx_egress_listener_t;
 
 
-/* an "egress_gateway", checked once all blocks are known */
+/* where an "egress_gateway" leads, checked once all blocks are known */
 
 typedef struct {
     ngx_addr_t                addr;
     ngx_egress_place_t        place;
+    ngx_uint_t                self;         /* unsigned  self:1;  "self=" */
 } ngx_egress_gateway_t;
 
 
@@ -427,6 +422,11 @@ struct ngx_egress_conf_s {
     ngx_str_t                 sandboxes;    /* the directory, or empty */
     ngx_str_t                 unidentified_role;
     ngx_egress_role_t        *unidentified; /* NULL: they are refused */
+    ngx_str_t                 self_url;     /* with its port, without "/" */
+    ngx_str_t                 self_host;
+    in_port_t                 self_port;
+    ngx_str_t                 ca_pem;       /* see ngx_egress_self_init() */
+    ngx_str_t                 bundle_pem;
     ngx_array_t               listeners;    /* ngx_egress_listener_t */
     ngx_array_t               gateways;     /* ngx_egress_gateway_t */
     ngx_array_t               owns;         /* ngx_egress_own_t */
@@ -506,6 +506,12 @@ struct ngx_egress_api_s {
                                         struct sockaddr *client,
                                         ngx_egress_role_t **role,
                                         ngx_log_t *log);
+    ngx_uint_t              (*vouch)(ngx_egress_conf_t *ecf, ngx_str_t *id,
+                                     struct sockaddr *client,
+                                     ngx_egress_role_t **role,
+                                     ngx_log_t *log);
+    ngx_int_t               (*vouch_check)(ngx_conf_t *cf,
+                                           ngx_egress_conf_t *ecf);
     void                    (*destination)(ngx_egress_role_t *role,
                                            ngx_egress_host_t *host,
                                            ngx_egress_destination_t *dest);
@@ -753,21 +759,6 @@ ngx_egress_role_t *ngx_egress_role_find(ngx_egress_conf_t *ecf,
 /* Tells whether a role may use a binding. */
 ngx_uint_t ngx_egress_role_uses(ngx_egress_role_t *role,
     ngx_egress_binding_t *binding);
-
-
-/*
- * ngx_egress_sandbox.c: who a client is, DESIGN 6.9.
- */
-char *ngx_egress_sandboxes(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-
-/*
- * Finds the role of a client, by the name and token that it gives.  "client"
- * is its address.  Returns NGX_EGRESS_ALLOWED with *role set, or the reason to
- * refuse: proxy_auth_required where it may try again with an identity.
- */
-ngx_uint_t ngx_egress_identify(ngx_egress_conf_t *ecf,
-    ngx_egress_identity_t *identity, struct sockaddr *client,
-    ngx_egress_role_t **role, ngx_log_t *log);
 
 
 /*

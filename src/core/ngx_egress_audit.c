@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_egress.h>
+#include <ngx_egress_plain.h>
 
 #include <yajl/yajl_gen.h>
 
@@ -16,6 +17,26 @@
 
 #define NGX_EGRESS_AUDIT_LINE   16384
 
+/* how each record begins */
+#define NGX_EGRESS_AUDIT_TIME   "{\"time\":\"1970-09-28T12:00:00.000Z\""
+
+/*
+ * Most of a record is constant: a name is written at once with all that stands
+ * around it, and values of ours are not looked at.
+ */
+
+#define ngx_egress_audit_constant(ab, name, value)                            \
+    ngx_egress_audit_copy(ab, ",\"" name "\":\"",                             \
+                          sizeof(",\"" name "\":\"") - 1, value)
+
+#define ngx_egress_audit_string(ab, name, value)                              \
+    ngx_egress_audit_text(ab, ",\"" name "\":\"",                             \
+                          sizeof(",\"" name "\":\"") - 1, value)
+
+#define ngx_egress_audit_number(ab, name, value)                              \
+    ngx_egress_audit_digits(ab, ",\"" name "\":",                             \
+                            sizeof(",\"" name "\":") - 1, value)
+
 
 /* reused for all records of a process: a record is written at once */
 
@@ -24,7 +45,7 @@ typedef struct {
     size_t                    len;
     ngx_uint_t                truncated;
     time_t                    sec;
-    u_char                    time[sizeof("1970-09-28T12:00:00.000Z")];
+    u_char                    time[sizeof(NGX_EGRESS_AUDIT_TIME)];
     u_char                    text[3 * NGX_EGRESS_AUDIT_VALUE];
     u_char                    lf;           /* in front of line[] */
     u_char                    line[NGX_EGRESS_AUDIT_LINE];
@@ -33,12 +54,12 @@ typedef struct {
 
 static void ngx_egress_audit_time(ngx_egress_audit_buf_t *ab);
 static void ngx_egress_audit_print(void *ctx, const char *str, size_t len);
-static void ngx_egress_audit_name(ngx_egress_audit_buf_t *ab,
-    const char *name);
-static void ngx_egress_audit_string(ngx_egress_audit_buf_t *ab,
-    const char *name, ngx_str_t *value);
-static void ngx_egress_audit_number(ngx_egress_audit_buf_t *ab,
-    const char *name, int64_t value);
+static void ngx_egress_audit_copy(ngx_egress_audit_buf_t *ab,
+    const char *name, size_t len, ngx_str_t *value);
+static void ngx_egress_audit_text(ngx_egress_audit_buf_t *ab,
+    const char *name, size_t len, ngx_str_t *value);
+static void ngx_egress_audit_digits(ngx_egress_audit_buf_t *ab,
+    const char *name, size_t len, uint64_t value);
 static size_t ngx_egress_audit_utf8(ngx_egress_audit_buf_t *ab,
     ngx_str_t *value);
 
@@ -121,7 +142,6 @@ ngx_int_t
 ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     ngx_uint_t seq, ngx_str_t *line)
 {
-    ngx_str_t                value;
     ngx_egress_audit_buf_t  *ab;
 
     ab = ngx_egress_audit_buf;
@@ -151,14 +171,10 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 
     ngx_egress_audit_time(ab);
 
-    value.data = ab->time;
-    value.len = sizeof(ab->time) - 1;
+    ngx_egress_audit_print(ab, (char *) ab->time, sizeof(ab->time) - 1);
 
-    ngx_egress_audit_print(ab, "{", 1);
-
-    ngx_egress_audit_string(ab, "time", &value);
-    ngx_egress_audit_string(ab, "event", &rec->event);
-    ngx_egress_audit_string(ab, "id", &rec->id);
+    ngx_egress_audit_constant(ab, "event", &rec->event);
+    ngx_egress_audit_constant(ab, "id", &rec->id);
 
     if (seq) {
         ngx_egress_audit_number(ab, "seq", seq);
@@ -166,7 +182,7 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 
     ngx_egress_audit_string(ab, "sandbox", &rec->sandbox);
     ngx_egress_audit_string(ab, "role", &rec->role);
-    ngx_egress_audit_string(ab, "via", &rec->via);
+    ngx_egress_audit_constant(ab, "via", &rec->via);
     ngx_egress_audit_string(ab, "client", &rec->client);
     ngx_egress_audit_string(ab, "host", &rec->host);
 
@@ -178,14 +194,14 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     ngx_egress_audit_string(ab, "method", &rec->method);
     ngx_egress_audit_string(ab, "path", &rec->path);
     ngx_egress_audit_string(ab, "binding", &rec->binding);
-    ngx_egress_audit_string(ab, "class", &rec->class);
+    ngx_egress_audit_constant(ab, "class", &rec->class);
     ngx_egress_audit_string(ab, "operation", &rec->operation);
     ngx_egress_audit_string(ab, "repo", &rec->repo);
-    ngx_egress_audit_string(ab, "decision", &rec->decision);
-    ngx_egress_audit_string(ab, "reason", &rec->reason);
+    ngx_egress_audit_constant(ab, "decision", &rec->decision);
+    ngx_egress_audit_constant(ab, "reason", &rec->reason);
     ngx_egress_audit_string(ab, "rule", &rec->rule);
-    ngx_egress_audit_string(ab, "credential", &rec->credential);
-    ngx_egress_audit_string(ab, "credential_id", &rec->credential_id);
+    ngx_egress_audit_constant(ab, "credential", &rec->credential);
+    ngx_egress_audit_constant(ab, "credential_id", &rec->credential_id);
 
     if (rec->status) {
         ngx_egress_audit_number(ab, "status", rec->status);
@@ -209,8 +225,8 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     }
 
     if (ab->truncated) {
-        ngx_egress_audit_name(ab, "truncated");
-        ngx_egress_audit_print(ab, "true", 4);
+        ngx_egress_audit_print(ab, ",\"truncated\":true",
+                               sizeof(",\"truncated\":true") - 1);
     }
 
     ngx_egress_audit_print(ab, "}", 1);
@@ -231,7 +247,9 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 static void
 ngx_egress_audit_time(ngx_egress_audit_buf_t *ab)
 {
+    u_char      *p;
     ngx_tm_t     tm;
+    ngx_uint_t   ms;
     ngx_time_t  *tp;
 
     tp = ngx_timeofday();
@@ -241,13 +259,18 @@ ngx_egress_audit_time(ngx_egress_audit_buf_t *ab)
 
         ngx_gmtime(tp->sec, &tm);
 
-        ngx_sprintf(ab->time, "%4d-%02d-%02dT%02d:%02d:%02d.000Z",
+        ngx_sprintf(ab->time,
+                    "{\"time\":\"%4d-%02d-%02dT%02d:%02d:%02d.000Z\"",
                     tm.ngx_tm_year, tm.ngx_tm_mon, tm.ngx_tm_mday,
                     tm.ngx_tm_hour, tm.ngx_tm_min, tm.ngx_tm_sec);
     }
 
-    ngx_sprintf(ab->time + sizeof("1970-09-28T12:00:00.") - 1, "%03M",
-                tp->msec);
+    ms = tp->msec;
+    p = ab->time + sizeof("{\"time\":\"1970-09-28T12:00:00.") - 1;
+
+    *p++ = (u_char) ('0' + ms / 100);
+    *p++ = (u_char) ('0' + ms / 10 % 10);
+    *p = (u_char) ('0' + ms % 10);
 }
 
 
@@ -266,69 +289,73 @@ ngx_egress_audit_print(void *ctx, const char *str, size_t len)
 }
 
 
-/* names are constants of ours, and need no escaping */
-
 static void
-ngx_egress_audit_name(ngx_egress_audit_buf_t *ab, const char *name)
+ngx_egress_audit_copy(ngx_egress_audit_buf_t *ab, const char *name,
+    size_t len, ngx_str_t *value)
 {
-    if (ab->len > 1) {
-        ngx_egress_audit_print(ab, ",", 1);
+    u_char  *p;
+
+    if (value->len == 0) {
+        return;
     }
 
-    ngx_egress_audit_print(ab, "\"", 1);
-    ngx_egress_audit_print(ab, name, ngx_strlen(name));
-    ngx_egress_audit_print(ab, "\":", 2);
+    if (len + value->len + 1 > sizeof(ab->line) - ab->len) {
+        ab->len = sizeof(ab->line);
+        return;
+    }
+
+    p = ngx_cpymem(ab->line + ab->len, name, len);
+    p = ngx_cpymem(p, value->data, value->len);
+    *p++ = '"';
+
+    ab->len = p - ab->line;
 }
 
 
 /* plain text is most of it; whatever else there is goes through yajl */
 
 static void
-ngx_egress_audit_string(ngx_egress_audit_buf_t *ab, const char *name,
-    ngx_str_t *value)
+ngx_egress_audit_text(ngx_egress_audit_buf_t *ab, const char *name,
+    size_t len, ngx_str_t *value)
 {
-    u_char  ch;
-    size_t  i;
-
     if (value->len == 0) {
         return;
     }
 
-    ngx_egress_audit_name(ab, name);
+    if (value->len > NGX_EGRESS_AUDIT_VALUE
+        || !ngx_egress_plain(value->data, value->len, 0x20, '"', '\\', '"'))
+    {
+        /* the quotes are yajl's own */
 
-    for (i = 0; i < value->len && i < NGX_EGRESS_AUDIT_VALUE; i++) {
-        ch = value->data[i];
+        ngx_egress_audit_print(ab, name, len - 1);
 
-        if (ch < 0x20 || ch > 0x7e || ch == '"' || ch == '\\') {
-            break;
-        }
-    }
+        len = ngx_egress_audit_utf8(ab, value);
 
-    if (i == value->len) {
-        ngx_egress_audit_print(ab, "\"", 1);
-        ngx_egress_audit_print(ab, (char *) value->data, value->len);
-        ngx_egress_audit_print(ab, "\"", 1);
+        yajl_gen_reset(ab->gen, NULL);
+        yajl_gen_string(ab->gen, ab->text, len);
+
         return;
     }
 
-    i = ngx_egress_audit_utf8(ab, value);
-
-    yajl_gen_reset(ab->gen, NULL);
-    yajl_gen_string(ab->gen, ab->text, i);
+    ngx_egress_audit_copy(ab, name, len, value);
 }
 
 
 static void
-ngx_egress_audit_number(ngx_egress_audit_buf_t *ab, const char *name,
-    int64_t value)
+ngx_egress_audit_digits(ngx_egress_audit_buf_t *ab, const char *name,
+    size_t len, uint64_t value)
 {
     u_char  buf[NGX_INT64_LEN], *p;
 
-    ngx_egress_audit_name(ab, name);
+    p = buf + sizeof(buf);
 
-    p = ngx_sprintf(buf, "%L", value);
+    do {
+        *--p = (u_char) ('0' + value % 10);
+        value /= 10;
+    } while (value);
 
-    ngx_egress_audit_print(ab, (char *) buf, p - buf);
+    ngx_egress_audit_print(ab, name, len);
+    ngx_egress_audit_print(ab, (char *) p, buf + sizeof(buf) - p);
 }
 
 
@@ -380,28 +407,34 @@ ngx_egress_audit_utf8(ngx_egress_audit_buf_t *ab, ngx_str_t *value)
 void
 ngx_egress_audit_id(u_char *id)
 {
-    static u_char    prefix[8];
-    static uint64_t  counter;
+    static u_char    text[NGX_EGRESS_ID_LEN];
     static ngx_pid_t pid;
 
-    u_char  octets[16];
+    u_char  octets[NGX_EGRESS_ID_LEN / 2], *p;
 
     /* a worker that was forked must not go on where the master was */
 
     if (pid != ngx_pid) {
-        if (RAND_bytes(prefix, sizeof(prefix)) != 1) {
-            ngx_memcpy(prefix, &ngx_pid, sizeof(ngx_pid));
+        ngx_memzero(octets, sizeof(octets));
+
+        if (RAND_bytes(octets, 8) != 1) {
+            ngx_memcpy(octets, &ngx_pid, sizeof(ngx_pid));
         }
+
+        ngx_hex_dump(text, octets, sizeof(octets));
 
         pid = ngx_pid;
     }
 
-    counter++;
+    /* the second half of it counts, in hexadecimal */
 
-    ngx_memcpy(octets, prefix, 8);
-    ngx_memcpy(octets + 8, &counter, 8);
+    for (p = text + NGX_EGRESS_ID_LEN - 1; *p == 'f'; p--) {
+        *p = '0';
+    }
 
-    ngx_hex_dump(id, octets, sizeof(octets));
+    *p = (*p == '9') ? 'a' : *p + 1;
+
+    ngx_memcpy(id, text, NGX_EGRESS_ID_LEN);
 }
 
 

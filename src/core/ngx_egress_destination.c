@@ -549,10 +549,23 @@ ngx_egress_gateway_check(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf,
             continue;
         }
 
-        if (!listener[i].terminates) {
+        if (!gateway->self && !listener[i].terminates) {
             ngx_egress_gateway_error(cycle, gateway,
                                      "leads to a listener without "
                                      "\"egress_terminate\"");
+            return NGX_ERROR;
+        }
+
+        if (gateway->self && listener[i].ssl) {
+            ngx_egress_gateway_error(cycle, gateway,
+                                     "leads to a listener with \"ssl\"");
+            return NGX_ERROR;
+        }
+
+        if (gateway->self && !listener[i].self) {
+            ngx_egress_gateway_error(cycle, gateway,
+                                     "leads to a listener without "
+                                     "\"egress_self\"");
             return NGX_ERROR;
         }
 
@@ -635,7 +648,7 @@ ngx_egress_gateway_error(ngx_cycle_t *cycle, ngx_egress_gateway_t *gateway,
     const char *what)
 {
     ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
-                  "\"egress_gateway %V\" %s in %V:%ui",
-                  &gateway->addr.name, what, &gateway->place.file,
-                  gateway->place.line);
+                  "\"egress_gateway %s%V\" %s in %V:%ui",
+                  gateway->self ? "... self=" : "", &gateway->addr.name,
+                  what, &gateway->place.file, gateway->place.line);
 }

@@ -370,6 +370,13 @@ static ngx_command_t  ngx_egress_commands[] = {
       offsetof(ngx_egress_conf_t, unidentified_role),
       NULL },
 
+    { ngx_string("self_url"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_egress_self_url,
+      0,
+      0,
+      NULL },
+
     { ngx_string("role"),
       NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
       ngx_egress_role_block,
@@ -516,6 +523,9 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
      *     ecf->sandboxes = { 0, NULL };
      *     ecf->unidentified_role = { 0, NULL };
      *     ecf->unidentified = NULL;
+     *     ecf->self_url = { 0, NULL };
+     *     ecf->ca_pem = { 0, NULL };
+     *     ecf->bundle_pem = { 0, NULL };
      */
 
     ecf->magic = NGX_EGRESS_MAGIC;

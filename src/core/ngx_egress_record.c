@@ -16,6 +16,8 @@ ngx_egress_api_t  ngx_egress_api = {
     ngx_egress_reasons,
     ngx_egress_vias,
     ngx_egress_identify,
+    ngx_egress_vouch,
+    ngx_egress_vouch_check,
     ngx_egress_destination,
     ngx_egress_address_check,
     ngx_egress_loop_enter,

@@ -66,17 +66,20 @@ ngx_egress_repo_check(ngx_egress_request_t *req)
                ? NGX_EGRESS_ALLOWED : NGX_EGRESS_REPO_REFUSED;
     }
 
-    if (binding->repos.nelts == 0
-        || req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
-        || (req->rule && req->rule->inspector == NGX_EGRESS_INSPECT_GRAPHQL)
-        || ngx_egress_repo_free(req))
+    if (binding->repos.nelts == 0) {
+        return NGX_EGRESS_ALLOWED;
+    }
+
+    if (req->rule && (req->rule->inspector == NGX_EGRESS_INSPECT_GRAPHQL
+                      || req->rule->inspector == NGX_EGRESS_INSPECT_OCI))
     {
         /* what a query names is looked at once it has been read */
 
         return NGX_EGRESS_ALLOWED;
     }
 
-    return NGX_EGRESS_REPO_UNKNOWN;
+    return ngx_egress_repo_free(req) ? NGX_EGRESS_ALLOWED
+                                     : NGX_EGRESS_REPO_UNKNOWN;
 }
 
 

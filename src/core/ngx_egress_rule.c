@@ -40,6 +40,7 @@ static ngx_str_t  ngx_egress_inspectors[] = {
     ngx_string("graphql"),
     ngx_string("lfs_batch"),
     ngx_string("json_rpc"),
+    ngx_string("oci_scope"),
     ngx_null_string
 };
 
@@ -382,7 +383,7 @@ ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* "graphql", "lfs_batch" or "json_rpc [tool=name ...]", of a "read" only */
+/* the word of an inspector, with tools of "json_rpc"; of a "read" only */
 
 static char *
 ngx_egress_rule_inspector(ngx_conf_t *cf, ngx_egress_rule_t *rule,

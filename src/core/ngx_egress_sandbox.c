@@ -40,6 +40,8 @@ typedef struct {
 
 static ngx_int_t ngx_egress_sandbox_read(ngx_egress_conf_t *ecf,
     ngx_str_t *id, ngx_egress_sandbox_t *sandbox, ngx_log_t *log);
+static ngx_uint_t ngx_egress_sandbox_judge(ngx_egress_sandbox_t *sandbox,
+    struct sockaddr *client, ngx_egress_role_t **role);
 static ngx_uint_t ngx_egress_sandbox_id(ngx_str_t *id);
 static ngx_uint_t ngx_egress_sandbox_source(ngx_egress_sandbox_t *sandbox,
     struct sockaddr *sockaddr);
@@ -123,23 +125,61 @@ ngx_egress_identify(ngx_egress_conf_t *ecf, ngx_egress_identity_t *identity,
     }
 
     if (ngx_egress_sandbox_read(ecf, &identity->user, &sandbox, log) != NGX_OK
-        || !ngx_egress_sandbox_proved(&sandbox, &identity->token)
-        || !ngx_egress_sandbox_source(&sandbox, client))
+        || !ngx_egress_sandbox_proved(&sandbox, &identity->token))
     {
         reason = NGX_EGRESS_SANDBOX_UNKNOWN;
 
-    } else if (sandbox.expires && sandbox.expires <= ngx_time()) {
-        reason = NGX_EGRESS_SANDBOX_EXPIRED;
-
     } else {
-        *role = sandbox.role;
-        identity->proved = 1;
-        reason = NGX_EGRESS_ALLOWED;
+        reason = ngx_egress_sandbox_judge(&sandbox, client, role);
+        identity->proved = (reason == NGX_EGRESS_ALLOWED);
     }
 
     ngx_explicit_memzero(sandbox.token, sizeof(sandbox.token));
 
     return reason;
+}
+
+
+ngx_uint_t
+ngx_egress_vouch(ngx_egress_conf_t *ecf, ngx_str_t *id,
+    struct sockaddr *client, ngx_egress_role_t **role, ngx_log_t *log)
+{
+    ngx_uint_t            reason;
+    ngx_egress_sandbox_t  sandbox;
+
+    *role = NULL;
+
+    if (ecf->sandboxes.len == 0
+        || ngx_egress_sandbox_read(ecf, id, &sandbox, log) != NGX_OK)
+    {
+        return NGX_EGRESS_SANDBOX_UNKNOWN;
+    }
+
+    reason = ngx_egress_sandbox_judge(&sandbox, client, role);
+
+    ngx_explicit_memzero(sandbox.token, sizeof(sandbox.token));
+
+    return reason;
+}
+
+
+/* what holds however a sandbox was told from others */
+
+static ngx_uint_t
+ngx_egress_sandbox_judge(ngx_egress_sandbox_t *sandbox,
+    struct sockaddr *client, ngx_egress_role_t **role)
+{
+    if (!ngx_egress_sandbox_source(sandbox, client)) {
+        return NGX_EGRESS_SANDBOX_UNKNOWN;
+    }
+
+    if (sandbox->expires && sandbox->expires <= ngx_time()) {
+        return NGX_EGRESS_SANDBOX_EXPIRED;
+    }
+
+    *role = sandbox->role;
+
+    return NGX_EGRESS_ALLOWED;
 }
 
 
@@ -603,4 +643,55 @@ ngx_egress_sandboxes(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return NGX_CONF_OK;
+}
+
+
+ngx_int_t
+ngx_egress_vouch_check(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
+{
+    u_char      *p, *last;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    static ngx_str_t  unsafe[] = {
+        ngx_string("http_"),
+        ngx_string("arg_"),
+        ngx_string("cookie_"),
+        ngx_null_string
+    };
+
+    if (ecf == NULL || ecf->sandboxes.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"egress_sandbox\" needs \"sandboxes\" in an "
+                           "\"egress\" block before this one");
+        return NGX_ERROR;
+    }
+
+    value = cf->args->elts;
+    last = value[1].data + value[1].len;
+
+    for (p = value[1].data; p < last; p++) {
+
+        if (*p != '$') {
+            continue;
+        }
+
+        if (p + 1 < last && p[1] == '{') {
+            p++;
+        }
+
+        for (i = 0; unsafe[i].len; i++) {
+            if ((size_t) (last - p - 1) >= unsafe[i].len
+                && ngx_strncasecmp(p + 1, unsafe[i].data, unsafe[i].len) == 0)
+            {
+                ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                                   "\"egress_sandbox %V\": any client can "
+                                   "write what it likes there, and so be any "
+                                   "sandbox", &value[1]);
+                return NGX_OK;
+            }
+        }
+    }
+
+    return NGX_OK;
 }

@@ -41,13 +41,16 @@ typedef struct {
     void                         **http;        /* loc_conf of "http" */
     ngx_http_upstream_srv_conf_t  *upstream;
     ngx_array_t                    variables;   /* ngx_int_t, guarded ones */
+    ngx_uint_t                     self;        /* unsigned  self:1; */
     ngx_hash_t                     names;       /* ngx_http_egress_name_t */
+    uint32_t                       lengths[32]; /* bits, by first letter */
 } ngx_http_egress_main_conf_t;
 
 
 typedef struct {
     ngx_uint_t                     terminate;
     ngx_flag_t                     pass;        /* in any location */
+    ngx_flag_t                     self;        /* the same */
     ngx_egress_place_t             place;
 } ngx_http_egress_srv_conf_t;
 
@@ -57,6 +60,8 @@ typedef struct {
     ngx_egress_binding_t          *binding;     /* of base-URL mode */
     ngx_str_t                      prefix;
     ngx_flag_t                     exact;
+    ngx_http_complex_value_t      *sandbox;     /* who asks */
+    ngx_egress_place_t             sandbox_place;
     ngx_egress_place_t             place;
     ngx_http_handler_pt            handler;
     ngx_uint_t                     nheaders;    /* our proxy_set_header */
@@ -117,7 +122,6 @@ typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 typedef struct {
     ngx_uint_t                     refs;
     ngx_uint_t                     generation;
-    ngx_uint_t                     present;     /* bits of the secrets */
     ngx_egress_redact_t           *redact;
     size_t                         size;
 } ngx_http_egress_spellings_t;
@@ -133,6 +137,7 @@ typedef struct {
     ngx_egress_conf_t             *conf;
     ngx_egress_record_t           *record;
     ngx_egress_role_t             *role;
+    ngx_str_t                      sandbox;     /* empty: none */
     ngx_egress_request_t           req;
     ngx_uint_t                     reason;
     ngx_uint_t                     via;
@@ -288,6 +293,53 @@ ngx_int_t ngx_http_egress_inspect(ngx_http_request_t *r,
 
 /* After NGX_AGAIN, once the body is there: the reason, or allowed. */
 ngx_uint_t ngx_http_egress_inspected(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+
+/*
+ * ngx_http_egress_identity.c: who asks, DESIGN 6.9.
+ */
+
+/*
+ * Finds out for this one request whose it is: what a gateway has learned
+ * comes first, then "egress_sandbox".  Sets ctx->role and ctx->sandbox.
+ * Returns NGX_EGRESS_ALLOWED; proxy_auth_required where there is no identity
+ * and one is needed; or why an identity is refused.
+ */
+ngx_uint_t ngx_http_egress_identify(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * The same, and before all else by Basic credentials in Authorization or
+ * Proxy-Authorization.  "identity" then has them where they were proved, for
+ * the caller to wipe; they are of the request's pool.
+ */
+ngx_uint_t ngx_http_egress_identify_basic(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_identity_t *identity);
+
+char *ngx_http_egress_sandbox(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/* Once all is merged: a name in a certificate that nobody has verified. */
+char *ngx_http_egress_sandbox_check(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *conf);
+
+
+/*
+ * ngx_http_egress_self.c, ngx_http_egress_env.c, ngx_http_egress_policy.c:
+ * what a sandbox may ask about itself, DESIGN 6.15.
+ */
+char *ngx_http_egress_self(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/*
+ * Makes the text of "/env" as a chain of buffers of r->pool; "identity" is
+ * what the client gave, where it was proved.  NULL without memory.
+ */
+ngx_chain_t *ngx_http_egress_env(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_identity_t *identity);
+
+/* The same for "/policy.json". */
+ngx_chain_t *ngx_http_egress_policy(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
 

@@ -124,7 +124,7 @@ static ngx_int_t
 ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
     ngx_int_t   rc;
-    ngx_uint_t  reason;
+    ngx_uint_t  identity, reason;
 
     if (ctx->decided) {
         ngx_http_egress_restore(ctx);
@@ -138,6 +138,8 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    identity = ngx_http_egress_identify(r, ctx);
+
     reason = ngx_http_egress_host(r, ctx);
 
     if (reason == NGX_EGRESS_ALLOWED) {
@@ -150,8 +152,9 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     /* without an identity, on a listener that can't ask for one */
 
-    if (reason == NGX_EGRESS_ALLOWED && ctx->role == NULL) {
-        reason = NGX_EGRESS_SANDBOX_UNKNOWN;
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = (identity == NGX_EGRESS_PROXY_AUTH_REQUIRED)
+                 ? NGX_EGRESS_SANDBOX_UNKNOWN : identity;
     }
 
     if (reason == NGX_EGRESS_ALLOWED
@@ -263,6 +266,7 @@ ngx_http_egress_go(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
+    ngx_str_t                   *name;
     ngx_egress_host_t            host;
     ngx_egress_bound_t         **bounds;
     ngx_http_egress_loc_conf_t  *elcf;
@@ -288,16 +292,29 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         ctx->via = ctx->record->via;
     }
 
-    if (ctx->record && ctx->record->role) {
-        ctx->role = ctx->record->role;
+    if (r->headers_in.host == NULL
+        || r->http_version < NGX_HTTP_VERSION_10)
+    {
+        return NGX_EGRESS_MALFORMED_REQUEST;
     }
 
-    if (r->headers_in.host == NULL
-        || r->http_version < NGX_HTTP_VERSION_10
-        || ngx_egress_host_parse(&r->headers_in.host->value,
-                                 NGX_EGRESS_HOST_AUTHORITY, NGX_EGRESS_PORT,
-                                 &host)
-           != NGX_OK)
+    name = (ctx->record && ctx->record->name) ? &ctx->record->name->sn.str
+                                              : NULL;
+
+    if (name && r->headers_in.host->value.len == name->len
+        && ngx_memcmp(r->headers_in.host->value.data, name->data, name->len)
+           == 0)
+    {
+        /* the name that was parsed at the handshake, letter by letter */
+
+        host.port = NGX_EGRESS_PORT;
+        host.len = name->len;
+        ngx_memcpy(host.name, name->data, name->len);
+
+    } else if (ngx_egress_host_parse(&r->headers_in.host->value,
+                                     NGX_EGRESS_HOST_AUTHORITY,
+                                     NGX_EGRESS_PORT, &host)
+               != NGX_OK)
     {
         return NGX_EGRESS_MALFORMED_REQUEST;
     }
@@ -317,16 +334,15 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_EGRESS_MALFORMED_REQUEST;
     }
 
-    if (ctx->record == NULL) {
+    if (name == NULL) {
 
         /* "egress_pass" without a binding serves terminators only */
 
         return NGX_EGRESS_HOST_MISMATCH;
     }
 
-    if (ctx->record->name->sn.str.len != host.len
-        || ngx_memcmp(ctx->record->name->sn.str.data, host.name, host.len)
-           != 0)
+    if (name->len != host.len
+        || ngx_memcmp(name->data, host.name, host.len) != 0)
     {
         return NGX_EGRESS_HOST_MISMATCH;
     }

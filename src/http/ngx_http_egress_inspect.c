@@ -43,6 +43,8 @@ static ngx_uint_t ngx_http_egress_inspect_room(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, size_t size);
 static ngx_int_t ngx_http_egress_inspect_done(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_inspect_body(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_str_t *body);
 static ngx_int_t ngx_http_egress_budget_get(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_budget_cleanup(void *data);
@@ -58,89 +60,118 @@ ngx_int_t
 ngx_http_egress_inspect_query(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t             empty;
+    ngx_uint_t             safe, done;
     ngx_egress_request_t  *req;
 
     req = &ctx->req;
 
-    if (req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
-        && req->target.query.len
-        && ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK)
-    {
-        return NGX_DECLINED;
-    }
+    safe = (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD|NGX_HTTP_OPTIONS)) != 0;
+    done = safe;
 
-    empty = (r->headers_in.content_length_n <= 0 && !r->headers_in.chunked);
+    /* without a query it is the schema, a session's stream, or no scope */
 
-    if (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) {
+    req->class = NGX_EGRESS_READ;
 
-        /*
-         * A GET of "graphql" without a query asks for the schema (wire.md
-         * G29), one of "json_rpc" for the stream of a session.
-         */
+    switch (req->inspector) {
 
-        if (req->inspector == NGX_EGRESS_INSPECT_LFS) {
-            return NGX_DECLINED;
+    case NGX_EGRESS_INSPECT_GRAPHQL:
+
+        if (req->target.query.len == 0) {
+            break;
         }
 
-        req->class = ctx->said ? ctx->said->class : NGX_EGRESS_READ;
-        req->inspector = NGX_EGRESS_INSPECT_NONE;
+        /*
+         * Servers may take what they execute from either place: beside a body
+         * nothing may stand in the target, since a parameter of any name may
+         * be one that decides, the key of a stored query for one.
+         */
 
-        return NGX_OK;
-    }
+        if (!safe || ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK) {
+            goto unknown;
+        }
 
-    if (r->method == NGX_HTTP_OPTIONS) {
-        req->class = NGX_EGRESS_READ;
-        req->inspector = NGX_EGRESS_INSPECT_NONE;
+        break;
 
-        return NGX_OK;
-    }
+    case NGX_EGRESS_INSPECT_LFS:
 
-    if (r->method == NGX_HTTP_DELETE) {
+        if (safe && r->method != NGX_HTTP_OPTIONS) {
+            goto unknown;
+        }
+
+        break;
+
+    case NGX_EGRESS_INSPECT_OCI:
+
+        if ((!safe && r->method != NGX_HTTP_POST)
+            || ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK)
+        {
+            goto unknown;
+        }
+
+        /* with a body both places have to be reads */
+
+        done = (safe || req->class != NGX_EGRESS_READ);
+        break;
+
+    default: /* NGX_EGRESS_INSPECT_JSON_RPC */
+
+        if (r->method != NGX_HTTP_DELETE) {
+            break;
+        }
 
         /* the end of a session of MCP's streamable HTTP transport */
 
-        if (req->inspector != NGX_EGRESS_INSPECT_JSON_RPC || !empty) {
-            return NGX_DECLINED;
+        if (r->headers_in.content_length_n > 0 || r->headers_in.chunked) {
+            goto unknown;
         }
 
-        req->class = NGX_EGRESS_READ;
+        done = 1;
+    }
+
+    if (done) {
         req->inspector = NGX_EGRESS_INSPECT_NONE;
+
+    } else {
+        req->class = NGX_EGRESS_UNKNOWN;
     }
 
     return NGX_OK;
+
+unknown:
+
+    req->class = NGX_EGRESS_UNKNOWN;
+
+    return NGX_DECLINED;
 }
 
-
-/*
- * Servers may take what they execute from either place: beside a body nothing
- * may stand in the target, since a parameter of any name may be one that
- * decides, the key of a stored query for one.
- */
 
 static ngx_int_t
 ngx_http_egress_inspect_by_query(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
     u_char             *buf;
+    ngx_int_t           rc;
     ngx_str_t          *query;
     ngx_egress_body_t  *said;
-
-    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD|NGX_HTTP_OPTIONS))) {
-        return NGX_DECLINED;
-    }
 
     query = &ctx->req.target.query;
 
     said = ngx_http_egress_inspect_said(r, ctx);
     buf = ngx_pnalloc(r->pool, query->len + 1);
 
-    if (said == NULL || buf == NULL
-        || ngx_egress_graphql_query(query, buf, said) != NGX_OK)
-    {
+    if (said == NULL || buf == NULL) {
         return NGX_DECLINED;
     }
 
+    rc = (ctx->req.inspector == NGX_EGRESS_INSPECT_OCI)
+         ? ngx_egress_oci_scope(query, buf, said)
+         : ngx_egress_graphql_query(query, buf, said);
+
+    if (rc != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    ctx->req.class = said->class;
     ngx_http_egress_inspect_repo(ctx);
 
     return NGX_OK;
@@ -585,11 +616,9 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     ngx_int_t              rc;
     ngx_str_t              body;
     ngx_uint_t             reason;
-    ngx_egress_rule_t     *rule;
     ngx_egress_request_t  *req;
 
     req = &ctx->req;
-    rule = req->rule;
 
     if (ctx->inspect_reason != NGX_EGRESS_ALLOWED) {
         return ctx->inspect_reason;
@@ -608,21 +637,7 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         ngx_str_set(&body, "");
     }
 
-    switch (req->inspector) {
-
-    case NGX_EGRESS_INSPECT_GRAPHQL:
-        rc = ngx_egress_graphql_body(&body, ctx->said);
-        break;
-
-    case NGX_EGRESS_INSPECT_LFS:
-        rc = ngx_egress_lfs_body(&body, ctx->said);
-        break;
-
-    default: /* NGX_EGRESS_INSPECT_JSON_RPC */
-        rc = ngx_egress_json_rpc_body(&body, &rule->tools, rule->all_tools,
-                                      &ctx->mcp_method, &ctx->mcp_name,
-                                      ctx->said);
-    }
+    rc = ngx_http_egress_inspect_body(r, ctx, &body);
 
     switch (rc) {
 
@@ -644,12 +659,59 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     reason = ngx_egress_class_reason(req, ctx->said);
 
     if (reason == NGX_EGRESS_ALLOWED
-        && req->inspector == NGX_EGRESS_INSPECT_GRAPHQL)
+        && (req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
+            || req->inspector == NGX_EGRESS_INSPECT_OCI))
     {
         reason = ngx_egress_repo_check_body(req, ctx->said);
     }
 
     return reason;
+}
+
+
+static ngx_int_t
+ngx_http_egress_inspect_body(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_str_t *body)
+{
+    u_char             *buf;
+    ngx_str_t          *type;
+    ngx_egress_rule_t  *rule;
+
+    static ngx_str_t  form = ngx_string("application/x-www-form-urlencoded");
+
+    switch (ctx->req.inspector) {
+
+    case NGX_EGRESS_INSPECT_GRAPHQL:
+        return ngx_egress_graphql_body(body, ctx->said);
+
+    case NGX_EGRESS_INSPECT_LFS:
+        return ngx_egress_lfs_body(body, ctx->said);
+
+    case NGX_EGRESS_INSPECT_JSON_RPC:
+        rule = ctx->req.rule;
+
+        return ngx_egress_json_rpc_body(body, &rule->tools, rule->all_tools,
+                                        &ctx->mcp_method, &ctx->mcp_name,
+                                        ctx->said);
+
+    default: /* NGX_EGRESS_INSPECT_OCI */
+        type = &ctx->req.content_type;
+
+        /* a form has this type, with or without parameters */
+
+        if (type->len < form.len
+            || ngx_strncasecmp(type->data, form.data, form.len) != 0
+            || (type->len > form.len && type->data[form.len] != ';'
+                && type->data[form.len] != ' '))
+        {
+            return NGX_DECLINED;
+        }
+
+        buf = ngx_pnalloc(r->pool, body->len + 1);
+
+        return buf ? ngx_egress_oci_scope(body, buf, ctx->said)
+                   : NGX_DECLINED;
+    }
 }
 
 
@@ -679,12 +741,7 @@ ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    ngx_str_null(&name);
-
-    if (ctx->record) {
-        name = ctx->record->sandbox;
-    }
-
+    name = ctx->sandbox;
     hash = ngx_crc32_long(name.data, name.len);
 
     budget = (ngx_http_egress_budget_t *)

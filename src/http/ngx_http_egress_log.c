@@ -44,9 +44,10 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     rec->host = ctx->host;
     rec->port = ctx->port;
 
-    if (ctx->record) {
+    rec->sandbox = ctx->sandbox;
+
+    if (ctx->record && ctx->record->name) {
         rec->sni = ctx->record->name->sn.str;
-        rec->sandbox = ctx->record->sandbox;
     }
 
     rec->method = r->method_name;
@@ -162,6 +163,14 @@ ngx_http_egress_log_decision(ngx_http_request_t *r,
 {
     ngx_int_t            rc;
     ngx_egress_audit_t   rec;
+
+    if (ctx->conf->sinks.nelts == 0) {
+
+        /* "audit_log off": there is nobody to tell */
+
+        ctx->audited = 1;
+        return NGX_OK;
+    }
 
     if (ngx_http_egress_record(r, ctx, &rec) != NGX_OK) {
         return NGX_ERROR;

@@ -39,6 +39,20 @@ static ngx_command_t  ngx_http_egress_commands[] = {
       0,
       NULL },
 
+    { ngx_string("egress_sandbox"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_egress_sandbox,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_egress_loc_conf_t, sandbox),
+      NULL },
+
+    { ngx_string("egress_self"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      ngx_http_egress_self,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
       ngx_null_command
 };
 
@@ -140,6 +154,10 @@ ngx_http_egress_postconfiguration(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
+    if (emcf->self && ngx_egress_self_init(cf, emcf->egress) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
 
     /*
@@ -182,6 +200,7 @@ ngx_http_egress_create_main_conf(ngx_conf_t *cf)
      *     conf->egress = NULL;
      *     conf->http = NULL;
      *     conf->upstream = NULL;
+     *     conf->self = 0;
      */
 
     ecf = ngx_egress_get_conf(cf->cycle);
@@ -214,6 +233,7 @@ ngx_http_egress_create_srv_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     conf->pass = 0;
+     *     conf->self = 0;
      */
 
     conf->terminate = NGX_CONF_UNSET_UINT;
@@ -255,6 +275,7 @@ ngx_http_egress_create_loc_conf(ngx_conf_t *cf)
      */
 
     conf->pass = NGX_CONF_UNSET;
+    conf->sandbox = NGX_CONF_UNSET_PTR;
 
     return conf;
 }
@@ -263,5 +284,22 @@ ngx_http_egress_create_loc_conf(ngx_conf_t *cf)
 static char *
 ngx_http_egress_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
-    return ngx_http_egress_pass_check(cf, parent, child);
+    ngx_http_egress_loc_conf_t *prev = parent;
+    ngx_http_egress_loc_conf_t *conf = child;
+
+    char  *rv;
+
+    if (conf->sandbox == NGX_CONF_UNSET_PTR) {
+        conf->sandbox_place = prev->sandbox_place;
+    }
+
+    ngx_conf_merge_ptr_value(conf->sandbox, prev->sandbox, NULL);
+
+    rv = ngx_http_egress_sandbox_check(cf, conf);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    return ngx_http_egress_pass_check(cf, prev, conf);
 }

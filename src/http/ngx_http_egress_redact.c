@@ -28,13 +28,20 @@ typedef struct {
 } ngx_http_egress_tables_t;
 
 
+/* how many lines of a field the upstream has sent */
+
+typedef struct {
+    ngx_uint_t                     types;
+    ngx_uint_t                     encodings;
+    ngx_uint_t                     transfers;
+} ngx_http_egress_lines_t;
+
+
 static ngx_int_t ngx_http_egress_redact_text(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
-static ngx_uint_t ngx_http_egress_lines(ngx_http_request_t *r,
-    const char *name);
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines);
 static ngx_uint_t ngx_http_egress_textual(ngx_str_t *type);
 static void ngx_http_egress_redact_headers(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines);
 static ngx_int_t ngx_http_egress_redact_buf(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_buf_t *b, ngx_chain_t ***last);
 static ngx_int_t ngx_http_egress_redact_joined(ngx_http_request_t *r,
@@ -43,6 +50,9 @@ static ngx_int_t ngx_http_egress_redact_held(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, size_t len, ngx_chain_t ***last);
 static ngx_int_t ngx_http_egress_redact_link(ngx_http_request_t *r,
     ngx_buf_t *b, ngx_chain_t ***last);
+static ngx_uint_t ngx_http_egress_redact_values(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret, ngx_str_t *value,
+    ngx_str_t *values);
 static ngx_int_t ngx_http_egress_redact_use(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_http_egress_spellings_t *spellings);
 static void ngx_http_egress_redact_cleanup(void *data);
@@ -93,8 +103,9 @@ ngx_int_t
 ngx_http_egress_redact_header(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t             status;
-    ngx_egress_binding_t  *binding;
+    ngx_uint_t                status;
+    ngx_egress_binding_t     *binding;
+    ngx_http_egress_lines_t   lines;
 
     binding = ctx->req.bound->binding;
     status = r->headers_out.status;
@@ -115,7 +126,7 @@ ngx_http_egress_redact_header(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    ngx_http_egress_redact_headers(r, ctx);
+    ngx_http_egress_redact_headers(r, ctx, &lines);
 
     if (r->header_only || r->method == NGX_HTTP_HEAD
         || status == NGX_HTTP_NO_CONTENT
@@ -125,23 +136,20 @@ ngx_http_egress_redact_header(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    return ngx_http_egress_redact_text(r, ctx);
+    return ngx_http_egress_redact_text(r, ctx, &lines);
 }
 
 
 static ngx_int_t
-ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_http_egress_lines_t *lines)
 {
     ngx_str_t    *type, *encoding;
     const char   *what;
-    ngx_uint_t    types, encodings;
 
     static ngx_str_t  ranges = ngx_string("multipart/byteranges");
 
     type = &r->headers_out.content_type;
-
-    types = ngx_http_egress_lines(r, "content-type");
-    encodings = ngx_http_egress_lines(r, "content-encoding");
 
     if (r->headers_out.status == NGX_HTTP_PARTIAL_CONTENT
         && type->len >= ranges.len
@@ -151,7 +159,7 @@ ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         goto refused;
     }
 
-    if (types < 2 && !ngx_http_egress_textual(type)) {
+    if (lines->types < 2 && !ngx_http_egress_textual(type)) {
         return NGX_OK;
     }
 
@@ -162,9 +170,8 @@ ngx_http_egress_redact_text(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     what = "an encoded text";
 
-    if (encodings > 1
-        || (ngx_http_egress_lines(r, "transfer-encoding")
-            && !r->upstream->headers_in.chunked))
+    if (lines->encodings > 1
+        || (lines->transfers && !r->upstream->headers_in.chunked))
     {
         goto refused;
     }
@@ -196,43 +203,6 @@ refused:
                   &ctx->req.bound->binding->name, what);
 
     return NGX_DECLINED;
-}
-
-
-/* how many lines of a field the upstream has sent; "name" is in lower case */
-
-static ngx_uint_t
-ngx_http_egress_lines(ngx_http_request_t *r, const char *name)
-{
-    size_t            len;
-    ngx_uint_t        i, n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
-
-    n = 0;
-    len = ngx_strlen(name);
-
-    part = &r->upstream->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return n;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].key.len == len
-            && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
-        {
-            n++;
-        }
-    }
 }
 
 
@@ -273,7 +243,8 @@ ngx_http_egress_textual(ngx_str_t *type)
 
     for (name = ngx_http_egress_textual_types; name->len; name++) {
         if (name->len == len
-            && ngx_strncasecmp(start, name->data, len) == 0)
+            && (ngx_memcmp(start, name->data, len) == 0
+                || ngx_strncasecmp(start, name->data, len) == 0))
         {
             return 1;
         }
@@ -298,11 +269,14 @@ ngx_http_egress_textual(ngx_str_t *type)
 
 static void
 ngx_http_egress_redact_headers(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx)
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines)
 {
+    u_char           *name;
     ngx_uint_t        i;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
+
+    ngx_memzero(lines, sizeof(ngx_http_egress_lines_t));
 
     part = &r->upstream->headers_in.headers.part;
     h = part->elts;
@@ -324,6 +298,28 @@ ngx_http_egress_redact_headers(ngx_http_request_t *r,
                                                   h[i].value.len);
         ctx->redactions += ngx_egress_redact_scan(ctx->redact, h[i].key.data,
                                                   h[i].key.len);
+
+        name = h[i].lowcase_key;
+
+        switch (h[i].key.len) {
+
+        case 12:
+            lines->types += (ngx_memcmp(name, "content-type", 12) == 0);
+            break;
+
+        case 16:
+            lines->encodings += (ngx_memcmp(name, "content-encoding", 16)
+                                 == 0);
+            break;
+
+        case 17:
+            lines->transfers += (ngx_memcmp(name, "transfer-encoding", 17)
+                                 == 0);
+            break;
+
+        default:
+            break;
+        }
     }
 
     ctx->redactions += ngx_egress_redact_scan(ctx->redact,
@@ -561,37 +557,17 @@ ngx_int_t
 ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_secret_t *secret, ngx_str_t *value)
 {
-    ngx_str_t                     values[NGX_EGRESS_CREDENTIALS], *v;
-    ngx_uint_t                    i, n, generation, present;
+    ngx_str_t                     values[NGX_EGRESS_CREDENTIALS];
+    ngx_uint_t                    i, n, generation;
     ngx_egress_secret_t         **secrets;
     ngx_egress_binding_t         *binding;
     ngx_http_egress_spellings_t  *spellings;
 
-    n = 0;
-    present = 0;
+    n = ngx_http_egress_redact_values(r, ctx, secret, value, values);
 
     binding = ctx->req.bound->binding;
-    secrets = binding->secrets.elts;
 
-    for (i = 0; i < binding->secrets.nelts; i++) {
-
-        v = &values[n];
-
-        if (secrets[i] == secret) {
-            *v = *value;
-
-        } else if (ngx_egress_secret_get(ctx->conf, secrets[i], v, NULL,
-                                         r->connection->log)
-                   != NGX_OK)
-        {
-            continue;
-        }
-
-        if (v->len >= NGX_EGRESS_REDACT_LEN) {
-            present |= 1 << i;
-            n++;
-        }
-    }
+    /* no value comes without a new one */
 
     generation = ngx_egress_generation(binding);
 
@@ -601,13 +577,14 @@ ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
         /* changed since the first one was sent: what is looked for was not */
 
-        return (spellings->generation == generation
-                && spellings->present == present) ? NGX_OK : NGX_DECLINED;
+        return spellings->generation == generation ? NGX_OK : NGX_DECLINED;
     }
 
     if (n == 0) {
         return NGX_OK;
     }
+
+    secrets = binding->secrets.elts;
 
     i = binding->secrets.nelts == 1 ? secrets[0]->index
                                     : ctx->conf->secrets.nelts
@@ -615,21 +592,55 @@ ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     spellings = ngx_http_egress_tables.slots[i];
 
-    if (spellings == NULL || spellings->generation != generation
-        || spellings->present != present)
-    {
+    if (spellings == NULL || spellings->generation != generation) {
         spellings = ngx_http_egress_spellings(values, n, r->connection->log);
         if (spellings == NULL) {
             return NGX_ERROR;
         }
 
         spellings->generation = generation;
-        spellings->present = present;
 
         ngx_http_egress_table_add(i, spellings);
     }
 
     return ngx_http_egress_redact_use(r, ctx, spellings);
+}
+
+
+/* those that there are now, and long enough to be looked for */
+
+static ngx_uint_t
+ngx_http_egress_redact_values(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret, ngx_str_t *value,
+    ngx_str_t *values)
+{
+    ngx_uint_t             i, n;
+    ngx_array_t           *all;
+    ngx_egress_secret_t  **secrets;
+
+    n = 0;
+
+    all = &ctx->req.bound->binding->secrets;
+    secrets = all->elts;
+
+    for (i = 0; i < all->nelts; i++) {
+
+        if (secrets[i] == secret) {
+            values[n] = *value;
+
+        } else if (ngx_egress_secret_get(ctx->conf, secrets[i], &values[n],
+                                         NULL, r->connection->log)
+                   != NGX_OK)
+        {
+            continue;
+        }
+
+        if (values[n].len >= NGX_EGRESS_REDACT_LEN) {
+            n++;
+        }
+    }
+
+    return n;
 }
 
 

@@ -121,6 +121,14 @@ ngx_http_egress_header_filter(ngx_http_request_t *r)
         }
     }
 
+    if (status == 407) {
+
+        /* nginx has no words for it */
+
+        ngx_str_set(&r->headers_out.status_line,
+                    "407 Proxy Authentication Required");
+    }
+
     /* a page of the operator's own, served after error_page, may say 200 */
 
     if (ngx_http_egress_proxy_status(r, ctx) != NGX_OK) {
@@ -303,7 +311,8 @@ ngx_http_egress_ours(ngx_http_request_t *r)
 
     escf = ngx_http_get_module_srv_conf(r, ngx_http_egress_module);
 
-    return escf->pass || escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF;
+    return escf->pass || escf->self
+           || escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF;
 }
 
 

@@ -147,14 +147,19 @@ ngx_http_egress_response_nominated(ngx_http_request_t *r, ngx_table_elt_t *h)
         }
 
         if (conn[i].key.len != 10
-            || ngx_strncasecmp(conn[i].key.data, (u_char *) "connection", 10)
-               != 0)
+            || ngx_memcmp(conn[i].lowcase_key, "connection", 10) != 0)
         {
             continue;
         }
 
         p = conn[i].value.data;
         last = p + conn[i].value.len;
+
+        if (h == NULL && conn[i].value.len == 10
+            && ngx_memcmp(p, "keep-alive", 10) == 0)
+        {
+            continue;
+        }
 
         while (ngx_http_egress_token(&p, last, &token)) {
 
@@ -274,7 +279,14 @@ ngx_http_egress_auth_loop(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
     ngx_egress_record_t  *record;
 
-    record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+    record = ctx->record;
+
+    if (record == NULL) {
+
+        /* in base-URL mode there is one only after a 401 */
+
+        record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+    }
 
     return record && record->nunauthorized >= NGX_HTTP_EGRESS_UNAUTHORIZED
            && record->unauthorized == ngx_http_egress_response_key(r, ctx);

@@ -519,9 +519,10 @@ static ngx_int_t
 ngx_http_egress_listener(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     ngx_http_conf_addr_t *addr)
 {
-    ngx_egress_listener_t       *listener;
-    ngx_http_core_srv_conf_t    *cscf;
-    ngx_http_egress_srv_conf_t  *escf;
+    ngx_uint_t                    i;
+    ngx_egress_listener_t        *listener;
+    ngx_http_core_srv_conf_t     *cscf, **cscfp;
+    ngx_http_egress_srv_conf_t   *escf;
 
     listener = ngx_array_push(&ecf->listeners);
     if (listener == NULL) {
@@ -535,6 +536,15 @@ ngx_http_egress_listener(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     listener->socklen = addr->opt.socklen;
     listener->proxy_protocol = addr->opt.proxy_protocol;
     listener->terminates = (escf->terminate != NGX_HTTP_EGRESS_TERMINATE_OFF);
+    listener->ssl = addr->opt.ssl;
+    listener->self = 0;
+
+    cscfp = addr->servers.elts;
+
+    for (i = 0; i < addr->servers.nelts; i++) {
+        escf = cscfp[i]->ctx->srv_conf[ngx_http_egress_module.ctx_index];
+        listener->self |= (escf->self != 0);
+    }
 
     return NGX_OK;
 }

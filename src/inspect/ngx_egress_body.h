@@ -19,6 +19,7 @@
 #define NGX_EGRESS_INSPECT_GRAPHQL   1
 #define NGX_EGRESS_INSPECT_LFS       2
 #define NGX_EGRESS_INSPECT_JSON_RPC  3
+#define NGX_EGRESS_INSPECT_OCI       4
 
 /* JSON in JSON, arrays and objects together (DESIGN 6.4) */
 #define NGX_EGRESS_BODY_DEPTH        64

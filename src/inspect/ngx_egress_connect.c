@@ -37,6 +37,7 @@ ngx_egress_connect_parse(u_char *data, size_t len, u_char *buf,
     ngx_str_null(&connect->user);
     ngx_str_null(&connect->token);
     connect->authorization = 0;
+    connect->origin = 0;
 
     rc = ngx_egress_connect_line(&p, last, &line);
 
@@ -176,6 +177,7 @@ ngx_egress_connect_request(ngx_str_t *line, ngx_egress_connect_t *connect)
     text.len = target - 1 - p;
 
     if (!ngx_egress_connect_is(&text, "connect")) {
+        connect->origin = (*target == '/');
         return NGX_DECLINED;
     }
 

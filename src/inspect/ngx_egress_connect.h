@@ -24,6 +24,7 @@ typedef struct {
     ngx_str_t          user;        /* of Basic credentials, else NULL */
     ngx_str_t          token;
     unsigned           authorization:1;     /* Proxy-Authorization is there */
+    unsigned           origin:1;    /* no CONNECT, and the target is a path */
 } ngx_egress_connect_t;
 
 
@@ -39,7 +40,8 @@ typedef struct {
  * user.data NULL, with authorization set.
  *
  * Returns NGX_OK; NGX_AGAIN where more octets are needed; NGX_DECLINED for a
- * well-formed request line with another method; NGX_ERROR where the head is
+ * well-formed request line with another method, with "origin" set where its
+ * target is in origin-form; NGX_ERROR where the head is
  * malformed: line ends other than CRLF, folded lines, control bytes, a body,
  * Host or Proxy-Authorization twice, a target that is no host with a port.
  */

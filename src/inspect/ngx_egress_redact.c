@@ -167,7 +167,7 @@ ngx_egress_redact_match(ngx_egress_redact_t *redact, u_char *p, size_t len)
 size_t
 ngx_egress_redact_tail(ngx_egress_redact_t *redact, u_char *data, size_t len)
 {
-    size_t      n;
+    size_t      n, shift;
     u_char     *p;
     ngx_str_t  *s;
     ngx_uint_t  i;
@@ -177,6 +177,28 @@ ngx_egress_redact_tail(ngx_egress_redact_t *redact, u_char *data, size_t len)
     for (n = ngx_min(len, redact->max - 1); n; n--) {
 
         p = data + len - n;
+
+        if (n >= NGX_EGRESS_REDACT_BLOCK) {
+
+            /*
+             * The block at the end of a window tells how many starts in front
+             * of it are none; a window that is not whole is as long as n.
+             */
+
+            if (n >= redact->min) {
+                shift = redact->shift[ngx_egress_redact_hash(p + redact->min
+                                                             - 1)];
+
+            } else {
+                shift = redact->shift[ngx_egress_redact_hash(data + len - 1)];
+                shift -= ngx_min(shift, redact->min - n);
+            }
+
+            if (shift) {
+                n -= shift - 1;
+                continue;
+            }
+        }
 
         if (!redact->first[*p]) {
             continue;

@@ -46,6 +46,8 @@ typedef struct {
 typedef struct {
     ngx_flag_t                       gateway;
     ngx_addr_t                       addr;      /* of the terminator */
+    ngx_addr_t                       self;      /* "self=", or no sockaddr */
+    ngx_stream_complex_value_t      *sandbox;   /* who connects */
     ngx_uint_t                       accept;    /* NGX_STREAM_EGRESS_TLS, ... */
     ngx_stream_content_handler_pt    proxy;     /* of the stock module */
     ngx_egress_place_t               place;
@@ -102,6 +104,7 @@ struct ngx_stream_egress_ctx_s {
     unsigned                         decided:1;
     unsigned                         denied:1;
     unsigned                         handover:1;
+    unsigned                         self:1;    /* it goes to "self=" */
     unsigned                         resolved:1;
     unsigned                         sync:1;    /* the resolver is called */
 };
@@ -129,9 +132,15 @@ ngx_int_t ngx_stream_egress_hello(ngx_stream_egress_ctx_t *ctx, u_char *data,
     size_t len);
 
 /*
- * Finds out who the client is; "identity" points to octets that the caller
- * wipes.  Returns a reason, NGX_EGRESS_ALLOWED with ctx->role and
- * ctx->sandbox set.
+ * A request to the gateway itself goes to the listener of "self=".  Returns
+ * NGX_DONE, or NGX_ERROR.
+ */
+ngx_int_t ngx_stream_egress_origin(ngx_stream_egress_ctx_t *ctx);
+
+/*
+ * Finds out who the client is: by what it gives in "identity", which points
+ * to octets that the caller wipes, or by "egress_sandbox".  Returns a reason,
+ * NGX_EGRESS_ALLOWED with ctx->role and ctx->sandbox set.
  */
 ngx_uint_t ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
     ngx_egress_identity_t *identity);
@@ -196,8 +205,10 @@ ngx_int_t ngx_stream_egress_challenge(ngx_stream_egress_ctx_t *ctx);
 /* The content handler of a gateway. */
 void ngx_stream_egress_handler(ngx_stream_session_t *s);
 
-/* The directive, and the checks once all is merged (DESIGN 5.5, 6.10). */
+/* The directives, and the checks once all is merged (DESIGN 5.5, 6.10). */
 char *ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_stream_egress_sandbox(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 ngx_int_t ngx_stream_egress_gateway_check(ngx_conf_t *cf);
 

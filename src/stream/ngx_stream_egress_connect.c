@@ -23,9 +23,10 @@ ngx_int_t
 ngx_stream_egress_connect(ngx_stream_egress_ctx_t *ctx, u_char *data,
     size_t len)
 {
-    size_t                head;
-    ngx_int_t             rc;
-    ngx_egress_connect_t  connect;
+    size_t                         head;
+    ngx_int_t                      rc;
+    ngx_egress_connect_t           connect;
+    ngx_stream_egress_srv_conf_t  *escf;
 
     rc = ctx->conf->api->connect(data, len, ngx_stream_egress_credentials,
                                  &connect);
@@ -40,6 +41,14 @@ ngx_stream_egress_connect(ngx_stream_egress_ctx_t *ctx, u_char *data,
         break;
 
     case NGX_DECLINED:
+
+        escf = ngx_stream_get_module_srv_conf(ctx->session,
+                                              ngx_stream_egress_module);
+
+        if (connect.origin && escf->self.sockaddr) {
+            rc = ngx_stream_egress_origin(ctx);
+            break;
+        }
 
         /* bindings and allowed hosts are HTTPS only */
 
@@ -65,16 +74,24 @@ static ngx_int_t
 ngx_stream_egress_connect_ok(ngx_stream_egress_ctx_t *ctx,
     ngx_egress_connect_t *connect, size_t len)
 {
-    ngx_int_t               rc;
-    ngx_uint_t              reason;
-    ngx_connection_t       *c;
-    ngx_egress_identity_t   identity;
+    ngx_int_t                      rc;
+    ngx_uint_t                     reason;
+    ngx_connection_t              *c;
+    ngx_egress_identity_t          identity;
+    ngx_stream_egress_srv_conf_t  *escf;
 
     static ngx_str_t  established =
                       ngx_string("HTTP/1.1 200 Connection established" CRLF
                                  CRLF);
 
     c = ctx->session->connection;
+
+    escf = ngx_stream_get_module_srv_conf(ctx->session,
+                                          ngx_stream_egress_module);
+
+    if (!(escf->accept & NGX_STREAM_EGRESS_CONNECT)) {
+        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_METHOD_REFUSED);
+    }
 
     ctx->host = connect->host;
 

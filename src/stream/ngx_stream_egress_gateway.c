@@ -303,9 +303,14 @@ ngx_stream_egress_start(ngx_stream_egress_ctx_t *ctx, u_char *data, size_t len)
         return ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
     }
 
-    /* the names of the parameter are the protocols that are let in */
+    /*
+     * The names of the parameter are the protocols that are let in; a path
+     * for "self=" is no use of the gateway.
+     */
 
-    if (!(escf->accept & accept)) {
+    if (!(escf->accept & accept)
+        && !(accept == NGX_STREAM_EGRESS_CONNECT && escf->self.sockaddr))
+    {
         return ngx_stream_egress_refuse(ctx, NGX_EGRESS_METHOD_REFUSED);
     }
 
@@ -317,12 +322,38 @@ ngx_uint_t
 ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
     ngx_egress_identity_t *identity)
 {
-    ngx_uint_t         reason;
-    ngx_connection_t  *c;
+    ngx_str_t                      id;
+    ngx_uint_t                     reason;
+    ngx_connection_t              *c;
+    ngx_stream_egress_srv_conf_t  *escf;
 
     c = ctx->session->connection;
 
     ngx_str_null(&ctx->sandbox);
+
+    escf = ngx_stream_get_module_srv_conf(ctx->session,
+                                          ngx_stream_egress_module);
+
+    if (!identity->given && escf->sandbox) {
+
+        if (ngx_stream_complex_value(ctx->session, escf->sandbox, &id)
+            != NGX_OK)
+        {
+            ctx->role = NULL;
+            return NGX_EGRESS_SANDBOX_UNKNOWN;
+        }
+
+        if (id.len) {
+            reason = ctx->conf->api->vouch(ctx->conf, &id, c->sockaddr,
+                                           &ctx->role, c->log);
+
+            if (reason == NGX_EGRESS_ALLOWED) {
+                ctx->sandbox = id;
+            }
+
+            return reason;
+        }
+    }
 
     reason = ctx->conf->api->identify(ctx->conf, identity, c->sockaddr,
                                       &ctx->role, c->log);
@@ -591,6 +622,32 @@ ngx_stream_egress_go(ngx_stream_egress_ctx_t *ctx,
     ngx_stream_egress_log_connection(ctx);
 
     return ngx_stream_egress_leave(ctx);
+}
+
+
+ngx_int_t
+ngx_stream_egress_origin(ngx_stream_egress_ctx_t *ctx)
+{
+    ngx_uint_t             reason;
+    ngx_egress_identity_t  identity;
+
+    ngx_memzero(&identity, sizeof(ngx_egress_identity_t));
+
+    ctx->via = NGX_EGRESS_VIA_DIRECT;
+
+    reason = ngx_stream_egress_identify(ctx, &identity);
+
+    /* credentials are in the head, which is read there, at each request */
+
+    if (reason != NGX_EGRESS_ALLOWED
+        && reason != NGX_EGRESS_PROXY_AUTH_REQUIRED)
+    {
+        return ngx_stream_egress_refuse(ctx, reason);
+    }
+
+    ctx->self = 1;
+
+    return ngx_stream_egress_hand_over(ctx);
 }
 
 

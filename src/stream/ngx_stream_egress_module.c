@@ -18,10 +18,17 @@ static void *ngx_stream_egress_create_srv_conf(ngx_conf_t *cf);
 static ngx_command_t  ngx_stream_egress_commands[] = {
 
     { ngx_string("egress_gateway"),
-      NGX_STREAM_SRV_CONF|NGX_CONF_TAKE12,
+      NGX_STREAM_SRV_CONF|NGX_CONF_TAKE123,
       ngx_stream_egress_gateway,
       NGX_STREAM_SRV_CONF_OFFSET,
       0,
+      NULL },
+
+    { ngx_string("egress_sandbox"),
+      NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1,
+      ngx_stream_egress_sandbox,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_egress_srv_conf_t, sandbox),
       NULL },
 
       ngx_null_command
@@ -142,6 +149,8 @@ ngx_stream_egress_create_srv_conf(ngx_conf_t *cf)
      *     conf->gateway = 0;
      *     conf->accept = 0;
      *     conf->proxy = NULL;
+     *     conf->self = { NULL };
+     *     conf->sandbox = NULL;
      */
 
     return conf;

@@ -11,9 +11,11 @@
 
 
 static void ngx_stream_egress_hand_over(ngx_stream_session_t *s);
-static ngx_listening_t *ngx_stream_egress_listening(
-    ngx_stream_egress_srv_conf_t *escf);
+static ngx_listening_t *ngx_stream_egress_listening(ngx_addr_t *addr);
 
+static char *ngx_stream_egress_address(ngx_conf_t *cf,
+    ngx_egress_conf_t *ecf, ngx_str_t *text, ngx_uint_t self,
+    ngx_addr_t *addr);
 static char *ngx_stream_egress_accept(ngx_conf_t *cf,
     ngx_stream_egress_srv_conf_t *escf, ngx_str_t *value);
 static char *ngx_stream_egress_upstream(ngx_conf_t *cf,
@@ -84,28 +86,33 @@ ngx_stream_egress_handler(ngx_stream_session_t *s)
 
 
 /*
- * The connection becomes one of the terminator's listener, in this worker, as
- * if it had been accepted there (prototype P3).  Nothing of TLS has been read.
+ * The connection becomes one of the other listener, in this worker, as if it
+ * had been accepted there (prototype P3).  Nothing of what is for it was read.
  * The session is left behind on the connection's pool, and writes no log line.
  */
 
 static void
 ngx_stream_egress_hand_over(ngx_stream_session_t *s)
 {
+    ngx_addr_t                    *addr;
     ngx_listening_t               *ls;
     ngx_connection_t              *c;
+    ngx_stream_egress_ctx_t       *ctx;
     ngx_stream_egress_srv_conf_t  *escf;
 
     c = s->connection;
 
+    ctx = ngx_stream_get_module_ctx(s, ngx_stream_egress_module);
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_egress_module);
 
-    ls = ngx_stream_egress_listening(escf);
+    addr = ctx->self ? &escf->self : &escf->addr;
+
+    ls = ngx_stream_egress_listening(addr);
 
     if (ls == NULL || (c->buffer && c->buffer->pos != c->buffer->last)) {
         ngx_log_error(NGX_LOG_ERR, c->log, 0,
                       "connection can't be handed over to \"%V\"",
-                      &escf->addr.name);
+                      &addr->name);
         ngx_stream_finalize_session(s, NGX_STREAM_INTERNAL_SERVER_ERROR);
         return;
     }
@@ -121,15 +128,15 @@ ngx_stream_egress_hand_over(ngx_stream_session_t *s)
     c->log->data = NULL;
     c->log->connection = c->number;
 
-    c->local_sockaddr = escf->addr.sockaddr;
-    c->local_socklen = escf->addr.socklen;
+    c->local_sockaddr = addr->sockaddr;
+    c->local_socklen = addr->socklen;
 
     ls->handler(c);
 }
 
 
 static ngx_listening_t *
-ngx_stream_egress_listening(ngx_stream_egress_srv_conf_t *escf)
+ngx_stream_egress_listening(ngx_addr_t *addr)
 {
     ngx_uint_t        i;
     ngx_listening_t  *ls;
@@ -140,7 +147,7 @@ ngx_stream_egress_listening(ngx_stream_egress_srv_conf_t *escf)
 
         if (ls[i].type == SOCK_STREAM
             && ngx_cmp_sockaddr(ls[i].sockaddr, ls[i].socklen,
-                                escf->addr.sockaddr, escf->addr.socklen, 1)
+                                addr->sockaddr, addr->socklen, 1)
                == NGX_OK)
         {
             return &ls[i];
@@ -157,10 +164,8 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_stream_egress_srv_conf_t *escf = conf;
 
     char                           *rv;
-    ngx_url_t                       u;
-    ngx_str_t                      *value;
+    ngx_str_t                      *value, self;
     ngx_uint_t                      i;
-    ngx_egress_gateway_t           *gateway;
     ngx_stream_core_srv_conf_t     *cscf;
     ngx_stream_egress_main_conf_t  *emcf;
 
@@ -179,26 +184,32 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
-    ngx_memzero(&u, sizeof(ngx_url_t));
-
-    u.url = value[1];
-    u.no_resolve = 1;
-
-    if (ngx_parse_url(cf->pool, &u) != NGX_OK || u.naddrs == 0 || u.no_port) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid address \"%V\": that of a listener of "
-                           "the \"http\" block is needed", &value[1]);
-        return NGX_CONF_ERROR;
+    rv = ngx_stream_egress_address(cf, emcf->egress, &value[1], 0,
+                                   &escf->addr);
+    if (rv != NGX_CONF_OK) {
+        return rv;
     }
 
     escf->gateway = 1;
-    escf->addr = u.addrs[0];
     escf->accept = NGX_STREAM_EGRESS_ALL;
 
     ngx_egress_place(cf, &escf->place);
 
     for (i = 2; i < cf->args->nelts; i++) {
-        rv = ngx_stream_egress_accept(cf, escf, &value[i]);
+
+        if (ngx_strncmp(value[i].data, "self=", 5) == 0) {
+            self.data = value[i].data + 5;
+            self.len = value[i].len - 5;
+
+            rv = escf->self.sockaddr
+                 ? "has \"self=\" twice"
+                 : ngx_stream_egress_address(cf, emcf->egress, &self, 1,
+                                             &escf->self);
+
+        } else {
+            rv = ngx_stream_egress_accept(cf, escf, &value[i]);
+        }
+
         if (rv != NGX_CONF_OK) {
             return rv;
         }
@@ -221,13 +232,64 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     escf->proxy = cscf->handler;
     cscf->handler = ngx_stream_egress_handler;
 
-    gateway = ngx_array_push(&emcf->egress->gateways);
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_stream_egress_sandbox(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_stream_egress_main_conf_t  *emcf;
+
+    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_egress_module);
+
+    if (emcf->egress == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"egress_sandbox\" needs an \"egress\" block "
+                           "before the \"stream\" block");
+        return NGX_CONF_ERROR;
+    }
+
+    if (emcf->egress->api->vouch_check(cf, emcf->egress) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return ngx_stream_set_complex_value_slot(cf, cmd, conf);
+}
+
+
+/* that of a listener, which is looked for once all blocks were read */
+
+static char *
+ngx_stream_egress_address(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
+    ngx_str_t *text, ngx_uint_t self, ngx_addr_t *addr)
+{
+    ngx_url_t              u;
+    ngx_egress_gateway_t  *gateway;
+
+    ngx_memzero(&u, sizeof(ngx_url_t));
+
+    u.url = *text;
+    u.no_resolve = 1;
+
+    if (ngx_parse_url(cf->pool, &u) != NGX_OK || u.naddrs == 0 || u.no_port) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid address \"%V\": that of a listener of "
+                           "the \"http\" block is needed", text);
+        return NGX_CONF_ERROR;
+    }
+
+    *addr = u.addrs[0];
+
+    gateway = ngx_array_push(&ecf->gateways);
     if (gateway == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    gateway->addr = escf->addr;
-    gateway->place = escf->place;
+    gateway->addr = *addr;
+    gateway->self = self;
+
+    ngx_egress_place(cf, &gateway->place);
 
     return NGX_CONF_OK;
 }

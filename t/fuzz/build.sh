@@ -15,7 +15,7 @@ top=$(dirname "$0")/../..
 mkdir -p "$out"
 
 for name in host target authorization git client_hello connect socks5 \
-    address redact body oci_scope
+    address redact body oci_scope graphql
 do
     ${CLANG:-clang} -Wall -Wextra -Wno-unused-parameter -Werror -O1 -g \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \

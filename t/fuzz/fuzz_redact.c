@@ -5,9 +5,9 @@
 
 
 /*
- * input: length of the secret, from 128 on of two that are halves of it, how the
- * text is split, the secret, and the text: octets, and steps that put spellings,
- * or parts of them, in between
+ * input: length of the secret, from 128 on of two that are halves of it, how
+ * the text is split, the secret, and the text: octets, and steps that put
+ * spellings, or parts of them, in between
  */
 
 

@@ -165,6 +165,10 @@ def oci_scope(vector):
     return octets(vector, 'query')
 
 
+def graphql(vector):
+    return vector['document'].encode()
+
+
 TARGETS = {
     'host': (host, ['hosts']),
     'target': (target, ['targets']),
@@ -177,6 +181,7 @@ TARGETS = {
     'redact': (redact, ['redact']),
     'body': (body, ['bodies', 'lfs', 'graphql', 'jsonrpc']),
     'oci_scope': (oci_scope, ['oci_scope']),
+    'graphql': (graphql, ['graphql_document']),
 }
 
 

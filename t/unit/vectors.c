@@ -62,6 +62,7 @@ static ngx_vectors_kind_t  ngx_vectors_kinds[] = {
     { "jsonrpc", ngx_vectors_json_rpc },
     { "bodies", ngx_vectors_bodies },
     { "oci_scope", ngx_vectors_oci_scope },
+    { "graphql_document", ngx_vectors_graphql_document },
     { NULL, NULL }
 };
 

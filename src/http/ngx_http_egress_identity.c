@@ -1,0 +1,237 @@
+
+/*
+ * Copyright (C) the nginx egress gateway authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_egress.h>
+
+
+/* of "ssl_verify_client": certificates that nobody need have signed */
+#define NGX_HTTP_EGRESS_VERIFY_NO_CA  3
+
+
+static ngx_int_t ngx_http_egress_credentials_find(ngx_http_request_t *r,
+    ngx_table_elt_t **found);
+static ngx_int_t ngx_http_egress_credentials_parse(ngx_http_request_t *r,
+    ngx_table_elt_t *h, ngx_egress_identity_t *identity);
+
+
+ngx_uint_t
+ngx_http_egress_identify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    ngx_str_t                    id;
+    ngx_uint_t                   reason;
+    ngx_egress_record_t         *record;
+    ngx_http_egress_loc_conf_t  *elcf;
+
+    ctx->role = NULL;
+    ngx_str_null(&ctx->sandbox);
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
+    record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+
+    if (record && record->sandbox.len) {
+
+        /* a gateway has learned who it is */
+
+        ctx->role = record->role;
+        ctx->sandbox = record->sandbox;
+
+        return NGX_EGRESS_ALLOWED;
+    }
+
+    if (elcf->sandbox) {
+
+        if (ngx_http_complex_value(r, elcf->sandbox, &id) != NGX_OK) {
+            return NGX_EGRESS_SANDBOX_UNKNOWN;
+        }
+
+        if (id.len) {
+            reason = ngx_egress_vouch(ctx->conf, &id, r->connection->sockaddr,
+                                      &ctx->role, r->connection->log);
+
+            if (reason == NGX_EGRESS_ALLOWED) {
+                ctx->sandbox = id;
+            }
+
+            return reason;
+        }
+    }
+
+    /* nobody in particular */
+
+    ctx->role = (record && record->role) ? record->role
+                                         : ctx->conf->unidentified;
+
+    return ctx->role ? NGX_EGRESS_ALLOWED : NGX_EGRESS_PROXY_AUTH_REQUIRED;
+}
+
+
+ngx_uint_t
+ngx_http_egress_identify_basic(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_identity_t *identity)
+{
+    ngx_uint_t        reason;
+    ngx_table_elt_t  *h;
+
+    ngx_memzero(identity, sizeof(ngx_egress_identity_t));
+
+    ctx->role = NULL;
+    ngx_str_null(&ctx->sandbox);
+
+    if (ngx_http_egress_credentials_find(r, &h) != NGX_OK) {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    if (h == NULL || ctx->conf->sandboxes.len == 0) {
+        return ngx_http_egress_identify(r, ctx);
+    }
+
+    if (ngx_http_egress_credentials_parse(r, h, identity) != NGX_OK) {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    reason = ngx_egress_identify(ctx->conf, identity, r->connection->sockaddr,
+                                 &ctx->role, r->connection->log);
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+        ctx->sandbox = identity->user;
+    }
+
+    return reason;
+}
+
+
+/* a field of either name; two that differ are not for us to choose from */
+
+static ngx_int_t
+ngx_http_egress_credentials_find(ngx_http_request_t *r,
+    ngx_table_elt_t **found)
+{
+    ngx_uint_t        i, n;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    static ngx_str_t  names[] = {
+        ngx_string("authorization"),
+        ngx_string("proxy-authorization")
+    };
+
+    *found = NULL;
+
+    part = &r->headers_in.headers.part;
+    h = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i == part->nelts) {
+
+            if (part->next == NULL) {
+                return NGX_OK;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+
+            if (h[i].key.len != names[n].len
+                || ngx_strncasecmp(h[i].key.data, names[n].data, names[n].len)
+                   != 0)
+            {
+                continue;
+            }
+
+            if (*found
+                && ((*found)->value.len != h[i].value.len
+                    || ngx_memcmp((*found)->value.data, h[i].value.data,
+                                  h[i].value.len)
+                       != 0))
+            {
+                return NGX_ERROR;
+            }
+
+            *found = &h[i];
+        }
+    }
+}
+
+
+/* what is no Basic pair with a user is an identity, but one of nobody */
+
+static ngx_int_t
+ngx_http_egress_credentials_parse(ngx_http_request_t *r, ngx_table_elt_t *h,
+    ngx_egress_identity_t *identity)
+{
+    u_char                      *buf;
+    ngx_int_t                    rc;
+    ngx_egress_authorization_t   auth;
+
+    identity->given = 1;
+
+    buf = ngx_pnalloc(r->pool, h->value.len + 1);
+    if (buf == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_egress_authorization_parse(&h->value, buf, &auth);
+
+    if (rc == NGX_OK && auth.form == NGX_EGRESS_AUTH_BASIC && auth.user.len) {
+        identity->user = auth.user;
+        identity->token = auth.password;
+    }
+
+    return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+}
+
+
+char *
+ngx_http_egress_sandbox(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_egress_loc_conf_t *elcf = conf;
+
+    ngx_http_egress_main_conf_t  *emcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_egress_module);
+
+    ngx_egress_place(cf, &elcf->sandbox_place);
+
+    if (ngx_egress_vouch_check(cf, emcf->egress) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return ngx_http_set_complex_value_slot(cf, cmd, conf);
+}
+
+
+char *
+ngx_http_egress_sandbox_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf)
+{
+    ngx_http_ssl_srv_conf_t  *sscf;
+
+    if (conf->sandbox == NULL || conf->sandbox->lengths == NULL
+        || (ngx_strstr(conf->sandbox->value.data, "$ssl_client_") == NULL
+            && ngx_strstr(conf->sandbox->value.data, "${ssl_client_") == NULL))
+    {
+        return NGX_CONF_OK;
+    }
+
+    sscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_ssl_module);
+
+    if (sscf->verify == NGX_HTTP_EGRESS_VERIFY_NO_CA) {
+        ngx_egress_place_error(cf, &conf->sandbox_place,
+                               "\"egress_sandbox %V\" beside "
+                               "\"ssl_verify_client optional_no_ca\": nobody "
+                               "has verified who is named there",
+                               &conf->sandbox->value);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
