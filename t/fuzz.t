@@ -14,7 +14,8 @@ my $clang = $ENV{CLANG} || 'clang';
 my $runs = $ENV{EGRESS_FUZZ_RUNS} || 20000;
 
 my @targets = qw(host target authorization git
-                 client_hello connect socks5 address redact body);
+                 client_hello connect socks5 address redact
+                 graphql body);
 
 # octets of an input; that of a hello with post-quantum keys is longer, and
 # that of a text to mask, whose octets may stand for many, is shorter

@@ -493,7 +493,6 @@ ngx_egress_graphql_close(ngx_egress_graphql_ctx_t *ctx)
         break;
 
     case br_arguments:
-        ctx->repo = NULL;
         ctx->state = ctx->after;
         break;
 
@@ -778,10 +777,6 @@ ngx_egress_graphql_root(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *name)
     {
         ctx->repo = &g->repos[g->nrepos++];
         ctx->seen = 0;
-
-        /* an alias may have left something */
-
-        ngx_memzero(ctx->repo, sizeof(ngx_egress_graphql_repo_t));
 
         return;
     }

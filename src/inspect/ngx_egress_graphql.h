@@ -40,7 +40,7 @@ typedef struct {
 } ngx_egress_graphql_repo_t;
 
 
-/* what a document says; strings point into it */
+/* what a document says; strings but "type" point into it */
 
 typedef struct {
     ngx_uint_t                      class;      /* NGX_EGRESS_READ or _WRITE */
@@ -52,7 +52,7 @@ typedef struct {
     /*
      * The operation that is told in the audit log: the first that writes, or
      * else the first; "type" is "query", "mutation" or "subscription", "name"
-     * is empty for an anonymous one.
+     * is empty for an anonymous one and the start of a longer one.
      */
     ngx_str_t                       type;
     ngx_str_t                       name;
@@ -61,8 +61,9 @@ typedef struct {
      * Root fields, of the selection sets of all operations (wire.md B6):
      * "root_unknown" is set for a field other than repository, viewer,
      * rateLimit, meta, __schema, __type and __typename, for any fragment
-     * spread or inline fragment at the root, and where there are more
-     * "repository" fields than repos[] holds.
+     * spread or inline fragment at the root, where there are more "repository"
+     * fields than repos[] holds, and where servers could read the document in
+     * two ways.
      */
     ngx_uint_t                      nrepos;
     ngx_egress_graphql_repo_t       repos[NGX_EGRESS_GRAPHQL_REPOS];
@@ -78,7 +79,8 @@ typedef struct {
  * pass, no recursion, no allocation.
  *
  * Returns NGX_OK with *g filled in, or NGX_DECLINED where the text is no
- * executable document, or nested too deeply: nothing can be said of it.
+ * executable document, nested too deeply, or a read only for some servers:
+ * nothing can be said of it.
  */
 ngx_int_t ngx_egress_graphql_parse(u_char *data, size_t len,
     ngx_egress_graphql_t *g);

@@ -201,9 +201,10 @@ ngx_egress_graphql_string(u_char *p, u_char *last, ngx_str_t *text,
 
 
 /*
- * Three quotes end a block string, but behind a backslash.  There are servers
- * that count quotes from the right where more than three stand together, or
- * that take a backslash with what is before it: such a text may end elsewhere.
+ * Three quotes end a block string, but not behind a backslash.  There are
+ * servers that take the last three where more of them stand together, that
+ * take a backslash with what is before it, or an empty string for the start
+ * of a longer one: there such a string may end elsewhere.
  */
 
 static u_char *
@@ -244,6 +245,11 @@ ngx_egress_graphql_block(u_char *p, u_char *last, ngx_uint_t *unsure)
         }
 
         if (*p == '"') {
+
+            if (p == start) {
+                *unsure = 1;
+            }
+
             return quotes + 3;
         }
 

@@ -15,7 +15,7 @@ top=$(dirname "$0")/../..
 mkdir -p "$out"
 
 for name in host target authorization git client_hello connect socks5 \
-    address redact body
+    address redact graphql body
 do
     ${CLANG:-clang} -Wall -Wextra -Wno-unused-parameter -Werror -O1 -g \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \

@@ -123,6 +123,10 @@ def redact(vector):
     return bytes([min(len(secret), 48), how]) + secret[:48] + text
 
 
+def graphql(vector):
+    return vector['document'].encode()
+
+
 def text_body(vector):
     """The octets of a body, which is text in UTF-8."""
 
@@ -164,6 +168,7 @@ TARGETS = {
     'socks5': (socks5, ['socks5']),
     'address': (address, ['addresses']),
     'redact': (redact, ['redact']),
+    'graphql': (graphql, ['graphql_document']),
     'body': (body, ['bodies', 'lfs', 'graphql', 'jsonrpc']),
 }
 

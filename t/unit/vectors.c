@@ -58,6 +58,7 @@ static ngx_vectors_kind_t  ngx_vectors_kinds[] = {
     { "socks5", ngx_vectors_socks5 },
     { "addresses", ngx_vectors_address },
     { "redact", ngx_vectors_redact },
+    { "graphql_document", ngx_vectors_graphql_document },
     { "graphql", ngx_vectors_graphql },
     { "jsonrpc", ngx_vectors_json_rpc },
     { "bodies", ngx_vectors_bodies },

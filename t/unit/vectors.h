@@ -46,5 +46,8 @@ ngx_int_t ngx_vectors_graphql(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_json_rpc(ngx_vectors_t *v);
 ngx_int_t ngx_vectors_bodies(ngx_vectors_t *v);
 
+/* the kind of graphql.c */
+ngx_int_t ngx_vectors_graphql_document(ngx_vectors_t *v);
+
 
 #endif /* _NGX_VECTORS_H_INCLUDED_ */
