@@ -12,7 +12,6 @@ my $nginx = $ENV{EGRESS_NGINX_SRC} || 'build/nginx';
 
 my @kinds = qw(hosts targets overrides authorization git lfs
                clienthello connect socks5 addresses redact
-               clienthello connect socks5 addresses redact
                graphql_document graphql jsonrpc bodies);
 
 plan tests => 1 + @kinds;
