@@ -12,6 +12,9 @@
 
 static ngx_http_egress_name_t *ngx_http_egress_header_name(
     ngx_http_egress_main_conf_t *emcf, ngx_table_elt_t *h);
+static void ngx_http_egress_scan_header(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_name_t *name,
+    ngx_table_elt_t *h);
 static void ngx_http_egress_scan_connection(ngx_http_egress_ctx_t *ctx,
     ngx_str_t *value);
 static void ngx_http_egress_scan_via(ngx_http_egress_ctx_t *ctx,
@@ -75,7 +78,6 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
     ngx_list_part_t              *part;
     ngx_table_elt_t              *h;
     ngx_http_egress_name_t       *name;
-    ngx_http_egress_field_t      *field;
     ngx_http_egress_main_conf_t  *emcf;
 
     emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
@@ -101,88 +103,7 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
             continue;
         }
 
-        switch (name->kind) {
-
-        case NGX_HTTP_EGRESS_NAME_FIELD:
-            field = &ctx->fields[name->field->index];
-
-            if (field->count++ == 0) {
-                field->header = &h[i];
-            }
-
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_CONNECTION:
-            ngx_http_egress_scan_connection(ctx, &h[i].value);
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_VIA:
-            ngx_http_egress_scan_via(ctx, &h[i].value);
-            ctx->remove_headers = 1;
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_OVERRIDE:
-
-            if (h[i].value.len != r->method_name.len
-                || ngx_strncmp(h[i].value.data, r->method_name.data,
-                               h[i].value.len)
-                   != 0)
-            {
-                ctx->method_overridden = 1;
-            }
-
-            ctx->remove_headers = 1;
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_REMOVE:
-            ctx->remove_headers = 1;
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_UPGRADE:
-            ctx->upgrade = h[i].value;
-            ctx->nupgrades++;
-            ctx->remove_headers = 1;
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_KEY:
-            ctx->websocket_key = &h[i];
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_VERSION:
-            ctx->websocket = (h[i].value.len == 2
-                              && ngx_strncmp(h[i].value.data, "13", 2) == 0);
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_ENCODING:
-
-            if (ctx->accept_encoding == NULL) {
-                ctx->accept_encoding = &h[i];
-            }
-
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_TYPE:
-            ctx->content_types++;
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_CODING:
-            ctx->content_encoding = h[i].value;
-            ctx->content_encodings++;
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_MCP_METHOD:
-            ctx->mcp_method.value = h[i].value;
-            ctx->mcp_method.count++;
-            break;
-
-        case NGX_HTTP_EGRESS_NAME_MCP_NAME:
-            ctx->mcp_name.value = h[i].value;
-            ctx->mcp_name.count++;
-            break;
-
-        default: /* NGX_HTTP_EGRESS_NAME_OURS */
-            break;
-        }
+        ngx_http_egress_scan_header(r, ctx, name, &h[i]);
     }
 
     if (!ctx->connection_upgrade) {
@@ -193,6 +114,97 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_egress_scan_header(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_http_egress_name_t *name,
+    ngx_table_elt_t *h)
+{
+    ngx_http_egress_field_t  *field;
+
+    switch (name->kind) {
+
+    case NGX_HTTP_EGRESS_NAME_FIELD:
+        field = &ctx->fields[name->field->index];
+
+        if (field->count++ == 0) {
+            field->header = h;
+        }
+
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_CONNECTION:
+        ngx_http_egress_scan_connection(ctx, &h->value);
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_VIA:
+        ngx_http_egress_scan_via(ctx, &h->value);
+        ctx->remove_headers = 1;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_OVERRIDE:
+
+        if (h->value.len != r->method_name.len
+            || ngx_strncmp(h->value.data, r->method_name.data, h->value.len)
+               != 0)
+        {
+            ctx->method_overridden = 1;
+        }
+
+        ctx->remove_headers = 1;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_REMOVE:
+        ctx->remove_headers = 1;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_UPGRADE:
+        ctx->upgrade = h->value;
+        ctx->nupgrades++;
+        ctx->remove_headers = 1;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_KEY:
+        ctx->websocket_key = h;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_VERSION:
+        ctx->websocket = (h->value.len == 2
+                          && ngx_strncmp(h->value.data, "13", 2) == 0);
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_ENCODING:
+
+        if (ctx->accept_encoding == NULL) {
+            ctx->accept_encoding = h;
+        }
+
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_TYPE:
+        ctx->content_types++;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_CODING:
+        ctx->content_encoding = h->value;
+        ctx->content_encodings++;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_MCP_METHOD:
+        ctx->mcp_method.value = h->value;
+        ctx->mcp_method.count++;
+        break;
+
+    case NGX_HTTP_EGRESS_NAME_MCP_NAME:
+        ctx->mcp_name.value = h->value;
+        ctx->mcp_name.count++;
+        break;
+
+    default: /* NGX_HTTP_EGRESS_NAME_OURS */
+        break;
+    }
 }
 
 

@@ -384,7 +384,7 @@ ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf)
             use |= NGX_HTTP_EGRESS_USE_UPGRADE;
         }
 
-        if (!bindings[i]->redact || bindings[i]->credential.secret == NULL) {
+        if (!bindings[i]->redact || bindings[i]->secrets.nelts == 0) {
             use |= NGX_HTTP_EGRESS_USE_ENCODING;
         }
     }
