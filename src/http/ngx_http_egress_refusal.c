@@ -522,7 +522,7 @@ ngx_http_egress_sentence(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 }
 
 
-/* RFC 9457, with "message" for clients that look for it */
+/* RFC 9457, with what clients look for: gh a "message", npm an "error" */
 
 static ngx_int_t
 ngx_http_egress_problem(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
@@ -560,6 +560,11 @@ ngx_http_egress_problem(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     }
 
     ngx_http_egress_json(gen, "message", &title);
+
+    if (!lfs) {
+        ngx_http_egress_json(gen, "error", &title);
+    }
+
     ngx_http_egress_json(gen, "reason", &reason->code);
 
     if (ctx->req.bound) {
