@@ -183,11 +183,12 @@ configure() {   # more for sed
 
     if [ -n "${upstream-}" ]; then
         to=(-e "s|^\( *\)secret .*|&\n\1upstream https://$upstream;|"
-            -e "s|^ *ca .*|&\n    trusted_certificate $dir/standin/ca.pem;|")
+            -e "s|^ *resolver .*|&\n    trusted_certificate $dir/standin/ca.pem;|")
     fi
 
-    sed -e "$stream" -e "s|modules/ngx_\(http\|stream\)_egress|$dir/modules/ngx_\1_egress|" \
-        -e "s|/etc/nginx/egress|$dir/etc|g" -e "s|/var/log/nginx|$dir/log|g" -e "s|unix:/run/|unix:$dir/run/|g" \
+    # our own modules are found below $dir, which is the prefix
+
+    sed -e "$stream" -e "s|/etc/nginx/egress|$dir/etc|g" -e "s|/var/log/nginx|$dir/log|g" -e "s|unix:/run/|unix:$dir/run/|g" \
         -e "s|^user .*|${user:+user $user;}\nworker_processes 1;\npid $dir/run/nginx.pid;\nerror_log $dir/log/error.log info;|" \
         -e "/^error_log /d" -e "s|^http {|&\n$(
             for name in client_body proxy fastcgi uwsgi scgi; do printf '    %s_temp_path %s;\\n' "$name" "$dir/tmp/$name"; done
