@@ -7,8 +7,9 @@
 #
 # Called with "check" a script only makes these files and has nginx -t look at the configuration.
 #
-# EGRESS_MODULES   directory with the two modules (build/modules of this checkout)
-# EGRESS_USER      the workers' user when root starts it (www-data)
+# EGRESS_MODULES      directory with the two modules (build/modules of this checkout)
+# EGRESS_USER         the workers' user when root starts it (www-data)
+# EGRESS_EXAMPLE_TMP  where that directory is made (/tmp)
 # shellcheck shell=bash disable=SC2034,SC2154
 
 examples=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -116,9 +117,9 @@ lay_out() {     # names of secrets, each with the prefix of its tokens: github:g
         group=$(id -gn "$user")
     fi
 
-    # below /tmp, which every user can search
+    # where every user can search
 
-    dir=$(mktemp -d /tmp/egress-example.XXXXXX) || die 'no temporary directory'
+    dir=$(mktemp -d "${EGRESS_EXAMPLE_TMP:-/tmp}/egress-example.XXXXXX") || die 'no temporary directory'
     trap cleanup EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
