@@ -12,6 +12,7 @@ use File::Temp ();
 use FindBin ();
 use IO::Socket::INET;
 use JSON::PP;
+use POSIX ();
 use Test::More;
 
 $ENV{PATH} .= ':/usr/sbin:/sbin';
@@ -109,7 +110,10 @@ for my $name (@names) {
     }
 
     is_deeply([glob "$tmp/*"], [], "$name: no file is left");
-    is_deeply([left()], [], "$name: no process is left");
+
+    my @left = left();
+    is_deeply(\@left, [], "$name: no process is left");
+    kill 'KILL', @left;
 }
 
 
