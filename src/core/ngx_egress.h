@@ -39,6 +39,8 @@
 #define NGX_EGRESS_HOST_CONF        0x08000000
 #define NGX_EGRESS_ROLE_CONF        0x10000000
 #define NGX_EGRESS_CREDENTIAL_CONF  0x20000000
+#define NGX_EGRESS_RESTRICT_CONF    0x40000000
+#define NGX_EGRESS_NARROW_CONF      0x80000000
 
 #define NGX_EGRESS_SECRET_LEN       16384
 #define NGX_EGRESS_PLACEHOLDER_LEN  16
@@ -59,6 +61,7 @@
 #define NGX_EGRESS_RULE_SLASH       6
 #define NGX_EGRESS_RULE_REPO        7
 #define NGX_EGRESS_RULE_REPO_FREE   8
+#define NGX_EGRESS_RULE_ALLOW       9
 
 /* inspected bodies, of one sandbox in one worker (DESIGN 6.4) */
 #define NGX_EGRESS_INSPECT_LIMIT    (16 * 1024 * 1024)
@@ -147,10 +150,12 @@ typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
+typedef struct ngx_egress_restrict_s    ngx_egress_restrict_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
 
 #include <ngx_egress_credential.h>
 #include <ngx_egress_sandbox.h>
+#include <ngx_egress_limit.h>
 
 
 typedef struct {
@@ -247,12 +252,16 @@ struct ngx_egress_role_s {
     ngx_egress_conf_t        *conf;
     ngx_array_t               use;          /* ngx_str_t, as written */
     u_char                   *uses;         /* by binding index; NULL: all */
+    ngx_array_t               restricts;    /* ngx_egress_restrict_t * */
+    ngx_egress_restrict_t   **restricted;   /* by binding index, or NULL */
     ngx_uint_t                network;      /* unsigned  network:1; */
     ngx_rbtree_t              hosts;        /* ngx_egress_allowed_t */
     ngx_rbtree_node_t         sentinel;
     ngx_uint_t                nhosts;
     ngx_array_t               cidrs;        /* ngx_egress_cidr_t */
     ngx_array_t               privates;     /* ngx_cidr_t */
+    ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
+    ngx_int_t                 max_connections;  /* of a sandbox; 0: any */
     ngx_egress_place_t        place;
 };
 
@@ -263,6 +272,7 @@ typedef struct {
     ngx_uint_t                kind;         /* NGX_EGRESS_DEST_... */
     ngx_egress_name_t        *name;         /* of BOUND and BINDING */
     ngx_array_t              *privates;     /* ngx_cidr_t, or NULL */
+    ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
 } ngx_egress_destination_t;
 
 
@@ -329,6 +339,7 @@ typedef struct {
     ngx_atomic_t              torn;         /* sinks with half a record */
     u_char                    loop_key[16];
     ngx_egress_loop_t         loops[NGX_EGRESS_LOOP_SLOTS];
+    ngx_egress_counts_t       counts;
 } ngx_egress_shared_t;
 
 
@@ -360,6 +371,7 @@ struct ngx_egress_conf_s {
     ngx_uint_t                nbound;
 
     ngx_array_t               roles;        /* ngx_egress_role_t * */
+    ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
     ngx_str_t                 sandboxes;    /* the directory, or empty */
     ngx_str_t                 unidentified_role;
     ngx_egress_role_t        *unidentified; /* NULL: they are refused */
@@ -464,6 +476,11 @@ struct ngx_egress_api_s {
                                           u_char *random, size_t len);
     void                    (*loop_leave)(ngx_egress_conf_t *ecf,
                                           void *place);
+
+    ngx_uint_t              (*limit_enter)(ngx_egress_conf_t *ecf,
+                                           ngx_pool_t *pool,
+                                           ngx_egress_role_t *role,
+                                           ngx_str_t *sandbox);
 
     ngx_egress_record_t *   (*record_add)(ngx_pool_t *pool);
 

@@ -89,6 +89,7 @@ ngx_egress_init_process(ngx_cycle_t *cycle)
     }
 
     ngx_egress_secret_init_worker(ecf, cycle->log);
+    ngx_egress_limit_init_worker(ecf);
 
     return NGX_OK;
 }
@@ -130,6 +131,7 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
     ecf->resolver_timeout = NGX_CONF_UNSET_MSEC;
     ecf->keepalive = NGX_CONF_UNSET_UINT;
     ecf->keepalive_idle = 60000;
+    ecf->report = NGX_CONF_UNSET_UINT;
     ecf->leaf_validity = NGX_CONF_UNSET;
     ecf->secret_check = NGX_CONF_UNSET_MSEC;
 

@@ -140,6 +140,7 @@ typedef struct {
     ngx_str_t                      sandbox;     /* empty: none */
     ngx_egress_request_t           req;
     ngx_uint_t                     reason;
+    ngx_uint_t                     would;       /* the same, "mode report" */
     ngx_uint_t                     via;
     ngx_uint_t                     credential;
     ngx_str_t                      host;
@@ -323,6 +324,28 @@ char *ngx_http_egress_sandbox(ngx_conf_t *cf, ngx_command_t *cmd,
 /* Once all is merged: a name in a certificate that nobody has verified. */
 char *ngx_http_egress_sandbox_check(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *conf);
+
+
+/*
+ * ngx_http_egress_role.c: what a role says of a request, DESIGN 5.3.
+ */
+
+/* Counts the connection for "max_connections"; ctx->role is known. */
+ngx_uint_t ngx_http_egress_limit(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* Once the binding is known: what the class and the scope depend on. */
+void ngx_http_egress_role_set(ngx_http_egress_ctx_t *ctx);
+
+/* Tells whether the role may use the binding, and this of it; a reason. */
+ngx_uint_t ngx_http_egress_role(ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Under "mode report" makes NGX_EGRESS_ALLOWED of a reason that is only told
+ * then, and notes the first one in ctx->would; any other is returned as it is.
+ */
+ngx_uint_t ngx_http_egress_report(ngx_http_egress_ctx_t *ctx,
+    ngx_uint_t reason);
 
 
 /*

@@ -140,6 +140,10 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     identity = ngx_http_egress_identify(r, ctx);
 
+    if (identity == NGX_EGRESS_ALLOWED) {
+        identity = ngx_http_egress_limit(r, ctx);
+    }
+
     reason = ngx_http_egress_host(r, ctx);
 
     if (reason == NGX_EGRESS_ALLOWED) {
@@ -157,10 +161,8 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
                  ? NGX_EGRESS_SANDBOX_UNKNOWN : identity;
     }
 
-    if (reason == NGX_EGRESS_ALLOWED
-        && !ngx_egress_role_uses(ctx->role, ctx->req.bound->binding))
-    {
-        reason = NGX_EGRESS_BINDING_REFUSED;
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = ngx_http_egress_role(ctx);
     }
 
     if (reason == NGX_EGRESS_ALLOWED && ctx->loop) {
@@ -550,34 +552,40 @@ ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         req->content_type = r->headers_in.content_type->value;
     }
 
+    ngx_http_egress_role_set(ctx);
+
     ngx_egress_classify(req);
 
-    if (req->refused) {
-        return NGX_EGRESS_RULE_REFUSED;
+    reason = req->refused ? NGX_EGRESS_RULE_REFUSED : NGX_EGRESS_ALLOWED;
+    reason = ngx_http_egress_report(ctx, reason);
+
+    if (reason == NGX_EGRESS_ALLOWED
+        && (ctx->method_overridden
+            || ngx_egress_target_overrides(&req->target.query)))
+    {
+        reason = ngx_http_egress_report(ctx, NGX_EGRESS_METHOD_REFUSED);
     }
 
-    if (ctx->method_overridden
-        || ngx_egress_target_overrides(&req->target.query))
-    {
-        return NGX_EGRESS_METHOD_REFUSED;
+    if (reason != NGX_EGRESS_ALLOWED) {
+        return reason;
     }
 
     if (req->inspector && ngx_http_egress_inspect_query(r, ctx) != NGX_OK) {
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
 
-    reason = NGX_EGRESS_ALLOWED;
-
     if (req->inspector == NGX_EGRESS_INSPECT_NONE) {
-        reason = ngx_egress_class_reason(req, NULL);
+        reason = ngx_http_egress_report(ctx,
+                                        ngx_egress_class_reason(req, NULL));
     }
 
     if (reason == NGX_EGRESS_ALLOWED) {
-        reason = ngx_egress_repo_check(req);
+        reason = ngx_http_egress_report(ctx, ngx_egress_repo_check(req));
     }
 
     if (reason == NGX_EGRESS_ALLOWED && ctx->said) {
         reason = ngx_egress_repo_check_body(req, ctx->said);
+        reason = ngx_http_egress_report(ctx, reason);
     }
 
     return reason;
@@ -740,6 +748,7 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
     ngx_memzero(ctx->fields, ctx->conf->fields.nelts
                              * sizeof(ngx_http_egress_field_t));
 
+    ctx->would = NGX_EGRESS_ALLOWED;
     ctx->resolve_reason = NGX_EGRESS_ALLOWED;
     ngx_str_null(&ctx->upgrade);
     ctx->accept_encoding = NULL;

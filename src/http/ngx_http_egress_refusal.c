@@ -571,7 +571,10 @@ ngx_http_egress_problem(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         ngx_http_egress_json(gen, "binding", &ctx->req.bound->binding->name);
     }
 
-    if (ctx->req.rule) {
+    if (ctx->req.told) {
+        ngx_http_egress_json(gen, "rule", ctx->req.told);
+
+    } else if (ctx->req.rule) {
         ngx_http_egress_json(gen, "rule", &ctx->req.rule->text);
     }
 
