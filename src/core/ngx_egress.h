@@ -148,6 +148,7 @@ typedef struct ngx_egress_rule_s        ngx_egress_rule_t;
 typedef struct ngx_egress_credential_s  ngx_egress_credential_t;
 typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
+typedef struct ngx_egress_shelves_s     ngx_egress_shelves_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
 typedef struct ngx_egress_restrict_s    ngx_egress_restrict_t;
@@ -213,6 +214,7 @@ struct ngx_egress_binding_s {
     size_t                    inspect_max;
     ngx_array_t               credentials;  /* ngx_egress_credential_t * */
     ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_uint_t                sandboxed;    /* unsigned  sandboxed:1; */
     ngx_array_t               env;          /* ngx_egress_env_t */
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
@@ -307,16 +309,7 @@ typedef struct {
 
 
 #include <ngx_egress_rule.h>
-
-
-struct ngx_egress_secret_s {
-    ngx_str_t                 path;
-    ngx_egress_vault_t       *vault;
-    ngx_uint_t                index;        /* among all */
-    ngx_egress_place_t        place;
-    unsigned                  fixed:1;      /* "static" */
-    unsigned                  insecure:1;   /* "insecure_permissions" */
-};
+#include <ngx_egress_secret.h>
 
 
 typedef struct {
@@ -340,6 +333,7 @@ typedef struct {
     u_char                    loop_key[16];
     ngx_egress_loop_t         loops[NGX_EGRESS_LOOP_SLOTS];
     ngx_egress_counts_t       counts;
+    ngx_egress_tripwire_t     tripwire;
 } ngx_egress_shared_t;
 
 
@@ -367,6 +361,7 @@ struct ngx_egress_conf_s {
 
     ngx_array_t               bindings;     /* ngx_egress_binding_t * */
     ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_egress_shelves_t     *shelves;      /* a worker's; NULL: not needed */
     ngx_array_t               fields;       /* ngx_egress_field_t * */
     ngx_uint_t                nbound;
 
@@ -696,55 +691,6 @@ ngx_egress_record_t *ngx_egress_record_get(ngx_pool_t *pool);
 ngx_egress_record_t *ngx_egress_record_add(ngx_pool_t *pool);
 
 extern ngx_egress_api_t  ngx_egress_api;
-
-
-/*
- * ngx_egress_secret.c: secret files, DESIGN 6.8.
- */
-ngx_egress_secret_t *ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path,
-    ngx_uint_t fixed, ngx_uint_t insecure);
-
-/*
- * Looks at the file if it is time to, and gives the value; "value" points to
- * locked memory that the next look may rewrite: copy at once, or do not keep.
- * "id" gets the first 8 hex digits of the value's SHA-256.  Either may be NULL.
- *
- * Returns NGX_OK, NGX_DECLINED (removed or empty: revoked), or NGX_ERROR (it
- * can't be told or read).
- */
-ngx_int_t ngx_egress_secret_get(ngx_egress_conf_t *ecf,
-    ngx_egress_secret_t *secret, ngx_str_t *value, ngx_str_t *id,
-    ngx_log_t *log);
-
-/* Changes with the value, and only then; one of this process. */
-ngx_uint_t ngx_egress_secret_generation(ngx_egress_secret_t *secret);
-
-/* Seconds since the file was modified, as it was when it was looked at. */
-time_t ngx_egress_secret_age(ngx_egress_secret_t *secret);
-
-/*
- * Reads a small file of one line by the rules of 6.8 into "buf" of "size"
- * octets; "fi" gets what the open descriptor was.  "who" is for messages:
- * "secret", "placeholder", "CA key".
- *
- * Returns the length, 0 where it is empty, or a negative code of those below;
- * the reason was logged then.
- */
-#define NGX_EGRESS_FILE_GONE      -1
-#define NGX_EGRESS_FILE_BAD       -2      /* content or permissions */
-#define NGX_EGRESS_FILE_DENIED    -3      /* not readable by this process */
-#define NGX_EGRESS_FILE_TROUBLE   -4      /* EIO, EMFILE and the like */
-
-ssize_t ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
-    u_char *buf, size_t size, ngx_uint_t insecure, ngx_uint_t text,
-    ngx_file_info_t *fi);
-
-/* Checks that workers can look secrets up; after the whole file was read. */
-ngx_int_t ngx_egress_secret_check_paths(ngx_cycle_t *cycle,
-    ngx_egress_conf_t *ecf);
-
-/* In a worker: locks the memory of secrets, which fork() does not inherit. */
-void ngx_egress_secret_init_worker(ngx_egress_conf_t *ecf, ngx_log_t *log);
 
 
 /*

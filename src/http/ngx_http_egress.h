@@ -122,6 +122,9 @@ typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 typedef struct {
     ngx_uint_t                     refs;
     ngx_uint_t                     generation;
+    ngx_uint_t                     of;          /* a secret, or a binding */
+    size_t                         sandbox_len;
+    u_char                         sandbox[NGX_EGRESS_SANDBOX_ID_LEN];
     ngx_egress_redact_t           *redact;
     size_t                         size;
 } ngx_http_egress_spellings_t;
@@ -405,6 +408,13 @@ ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
 ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
+/*
+ * ngx_http_egress_tripwire.c: tells whether a client sent the value of a
+ * secret, or one that it had, in a field that may carry a credential; logs it.
+ */
+ngx_uint_t ngx_http_egress_tripwire(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
 /* Looks once more whether the secrets that were decided on may be used. */
 ngx_uint_t ngx_http_egress_credential_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
@@ -481,14 +491,16 @@ ngx_int_t ngx_http_egress_pool_init(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf);
 
 /*
- * Takes an idle connection to "bound"; its logs are set to "log".  With "age"
+ * Takes an idle connection to "bound"; its logs are set to "log".  Where the
+ * binding has secrets of sandboxes, it is one that "sandbox" used.  With "age"
  * it is at most so many ms idle, and looked at once more for a close that
  * nobody has read; 0 is for requests that may be repeated.  "addr" gets its
  * address, unless the binding has a fixed one.  Returns NULL where there is
  * none.
  */
 ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
-    ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log);
+    ngx_str_t *sandbox, ngx_msec_t age, ngx_http_egress_addr_t *addr,
+    ngx_log_t *log);
 
 /*
  * Takes over a connection that is idle now; "generation" is that of the secrets
@@ -496,7 +508,8 @@ ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
  * can't be kept: it then stays the caller's.
  */
 ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
-    ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation);
+    ngx_str_t *sandbox, ngx_connection_t *c, ngx_peer_connection_t *pc,
+    ngx_uint_t generation);
 
 #if (NGX_HTTP_SSL)
 

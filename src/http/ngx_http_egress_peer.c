@@ -143,7 +143,7 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
         return ngx_http_egress_next_address(pc, peer);
     }
 
-    c = ngx_http_egress_pool_get(peer->bound,
+    c = ngx_http_egress_pool_get(peer->bound, &peer->ctx->sandbox,
                                  peer->repeatable ? 0
                                                   : NGX_HTTP_EGRESS_PEER_FRESH,
                                  &peer->addr, pc->log);
@@ -319,7 +319,7 @@ ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
         return NGX_DECLINED;
     }
 
-    return ngx_http_egress_pool_put(peer->bound, c, pc,
+    return ngx_http_egress_pool_put(peer->bound, &peer->ctx->sandbox, c, pc,
                                     peer->ctx->generation);
 }
 

@@ -18,6 +18,8 @@ typedef struct {
     ngx_connection_t             *connection;
     ngx_msec_t                    since;
     ngx_uint_t                    generation;   /* of the secrets */
+    size_t                        sandbox_len;  /* whose they are, or 0 */
+    u_char                        sandbox[NGX_EGRESS_SANDBOX_ID_LEN];
     ngx_http_egress_addr_t        addr;
 } ngx_http_egress_item_t;
 
@@ -43,6 +45,8 @@ typedef struct {
 } ngx_http_egress_pool_t;
 
 
+static ngx_uint_t ngx_http_egress_pool_owned(ngx_egress_bound_t *bound,
+    ngx_str_t *sandbox, ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_remove(ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_dummy_handler(ngx_event_t *ev);
 static void ngx_http_egress_pool_close_handler(ngx_event_t *ev);
@@ -105,20 +109,30 @@ ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
 
 ngx_connection_t *
-ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
-    ngx_http_egress_addr_t *addr, ngx_log_t *log)
+ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
+    ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log)
 {
     int                      n;
     char                     buf[1];
-    ngx_queue_t             *queue, *q;
+    ngx_uint_t               generation;
+    ngx_queue_t             *queue, *q, *next;
     ngx_connection_t        *c;
     ngx_http_egress_item_t  *item;
 
     queue = &ngx_http_egress_pool->slots[bound->index].idle;
 
-    while (!ngx_queue_empty(queue)) {
+    if (ngx_queue_empty(queue)) {
+        return NULL;
+    }
 
-        q = ngx_queue_head(queue);
+    generation = ngx_egress_generation(bound->binding, sandbox);
+
+    for (q = ngx_queue_head(queue);
+         q != ngx_queue_sentinel(queue);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+
         item = ngx_queue_data(q, ngx_http_egress_item_t, bound);
         c = item->connection;
 
@@ -129,9 +143,13 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
             return NULL;
         }
 
+        if (!ngx_http_egress_pool_owned(bound, sandbox, item)) {
+            continue;
+        }
+
         ngx_http_egress_pool_remove(item);
 
-        if (item->generation != ngx_egress_generation(bound->binding)) {
+        if (item->generation != generation) {
 
             /* another secret: nothing of the last one's session stays */
 
@@ -175,14 +193,30 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
 }
 
 
+/* what has carried a sandbox's own secret is of no use to any other */
+
+static ngx_uint_t
+ngx_http_egress_pool_owned(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
+    ngx_http_egress_item_t *item)
+{
+    return !bound->binding->sandboxed
+           || (item->sandbox_len == sandbox->len
+               && (sandbox->len == 0
+                   || ngx_memcmp(item->sandbox, sandbox->data, sandbox->len)
+                      == 0));
+}
+
+
 ngx_int_t
-ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
-    ngx_peer_connection_t *pc, ngx_uint_t generation)
+ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
+    ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation)
 {
     ngx_queue_t             *q;
     ngx_http_egress_item_t  *item;
 
-    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+    if (sandbox->len > NGX_EGRESS_SANDBOX_ID_LEN
+        || ngx_handle_read_event(c->read, 0) != NGX_OK)
+    {
         return NGX_DECLINED;
     }
 
@@ -224,7 +258,14 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
     }
 
     item->generation = generation ? generation
-                                  : ngx_egress_generation(bound->binding);
+                                  : ngx_egress_generation(bound->binding,
+                                                          sandbox);
+
+    item->sandbox_len = bound->binding->sandboxed ? sandbox->len : 0;
+
+    if (item->sandbox_len) {
+        ngx_memcpy(item->sandbox, sandbox->data, sandbox->len);
+    }
 
     c->read->delayed = 0;
     ngx_add_timer(c->read, ngx_http_egress_pool->timeout);
