@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_egress.h>
+#include <ngx_egress_plain.h>
 
 #include <yajl/yajl_gen.h>
 
@@ -18,9 +19,6 @@
 
 /* how each record begins */
 #define NGX_EGRESS_AUDIT_TIME   "{\"time\":\"1970-09-28T12:00:00.000Z\""
-
-/* one octet, eight times */
-#define ngx_egress_audit_octets(c)  ((uint64_t) 0x0101010101010101 * (c))
 
 /*
  * Most of a record is constant: a name is written at once with all that stands
@@ -60,7 +58,6 @@ static void ngx_egress_audit_copy(ngx_egress_audit_buf_t *ab,
     const char *name, size_t len, ngx_str_t *value);
 static void ngx_egress_audit_text(ngx_egress_audit_buf_t *ab,
     const char *name, size_t len, ngx_str_t *value);
-static ngx_uint_t ngx_egress_audit_plain(u_char *p, size_t len);
 static void ngx_egress_audit_digits(ngx_egress_audit_buf_t *ab,
     const char *name, size_t len, uint64_t value);
 static size_t ngx_egress_audit_utf8(ngx_egress_audit_buf_t *ab,
@@ -326,7 +323,7 @@ ngx_egress_audit_text(ngx_egress_audit_buf_t *ab, const char *name,
     }
 
     if (value->len > NGX_EGRESS_AUDIT_VALUE
-        || !ngx_egress_audit_plain(value->data, value->len))
+        || !ngx_egress_plain(value->data, value->len, 0x20, '"', '\\', '"'))
     {
         /* the quotes are yajl's own */
 
@@ -341,65 +338,6 @@ ngx_egress_audit_text(ngx_egress_audit_buf_t *ab, const char *name,
     }
 
     ngx_egress_audit_copy(ab, name, len, value);
-}
-
-
-/* tells whether JSON has all of it as it is; eight octets are looked at once */
-
-static ngx_uint_t
-ngx_egress_audit_plain(u_char *p, size_t len)
-{
-    u_char    *last;
-    uint32_t   front, back;
-    uint64_t   octets, other;
-
-    last = p + len;
-    other = 0;
-
-    do {
-
-        if (last - p >= 8) {
-            ngx_memcpy(&octets, p, 8);
-            p += 8;
-
-        } else if (len >= 8) {
-
-            /* the last of them, some for the second time */
-
-            ngx_memcpy(&octets, last - 8, 8);
-            p = last;
-
-        } else if (len >= 4) {
-            ngx_memcpy(&front, p, 4);
-            ngx_memcpy(&back, last - 4, 4);
-            octets = ((uint64_t) front << 32) | back;
-            p = last;
-
-        } else {
-            octets = ngx_egress_audit_octets(' ');
-
-            do {
-                octets = (octets << 8) | *p++;
-            } while (p < last);
-        }
-
-        /*
-         * The highest bit tells, and is set where an octet has it, is below
-         * 0x20, is 0x7f, or is one of those that are escaped.  A carry comes
-         * only from an octet that has told already.
-         */
-
-        other |= octets
-                 | (octets - ngx_egress_audit_octets(0x20))
-                 | (octets + ngx_egress_audit_octets(0x01))
-                 | ((octets ^ ngx_egress_audit_octets('"'))
-                    - ngx_egress_audit_octets(0x01))
-                 | ((octets ^ ngx_egress_audit_octets('\\'))
-                    - ngx_egress_audit_octets(0x01));
-
-    } while (p < last);
-
-    return (other & ngx_egress_audit_octets(0x80)) == 0;
 }
 
 

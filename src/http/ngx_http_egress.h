@@ -41,6 +41,7 @@ typedef struct {
     ngx_http_upstream_srv_conf_t  *upstream;
     ngx_array_t                    variables;   /* ngx_int_t, guarded ones */
     ngx_hash_t                     names;       /* ngx_http_egress_name_t */
+    uint32_t                       lengths[32]; /* bits, by first letter */
 } ngx_http_egress_main_conf_t;
 
 

@@ -525,13 +525,22 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
                                        field->password, &secret);
 
     p = ngx_http_egress_alloc(r, ctx, len);
-
-    scratch = ngx_http_egress_alloc(r, ctx, field->auth.user.len
-                                            + field->auth.password.len
-                                            + 2 * secret.len + 1);
-
-    if (p == NULL || scratch == NULL) {
+    if (p == NULL) {
         return NGX_ERROR;
+    }
+
+    scratch = NULL;
+
+    if (field->auth.form == NGX_EGRESS_AUTH_BASIC) {
+
+        /* the pair, before it is encoded */
+
+        scratch = ngx_http_egress_alloc(r, ctx, field->auth.user.len
+                                                + field->auth.password.len
+                                                + 2 * secret.len + 1);
+        if (scratch == NULL) {
+            return NGX_ERROR;
+        }
     }
 
     value.data = p;
@@ -717,7 +726,7 @@ ngx_http_egress_wipe(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     ctx->copies.nelts = 0;
 
-    if (r == NULL || !ctx->injected) {
+    if (r == NULL || !ctx->injected || ctx->closed) {
         return;
     }
 

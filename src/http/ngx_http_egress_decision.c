@@ -213,6 +213,7 @@ ngx_http_egress_go(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
+    ngx_str_t                   *name;
     ngx_egress_host_t            host;
     ngx_egress_bound_t         **bounds;
     ngx_http_egress_loc_conf_t  *elcf;
@@ -243,11 +244,28 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     }
 
     if (r->headers_in.host == NULL
-        || r->http_version < NGX_HTTP_VERSION_10
-        || ngx_egress_host_parse(&r->headers_in.host->value,
-                                 NGX_EGRESS_HOST_AUTHORITY, NGX_EGRESS_PORT,
-                                 &host)
-           != NGX_OK)
+        || r->http_version < NGX_HTTP_VERSION_10)
+    {
+        return NGX_EGRESS_MALFORMED_REQUEST;
+    }
+
+    name = (ctx->record && ctx->record->name) ? &ctx->record->name->sn.str
+                                              : NULL;
+
+    if (name && r->headers_in.host->value.len == name->len
+        && ngx_memcmp(r->headers_in.host->value.data, name->data, name->len)
+           == 0)
+    {
+        /* the name that was parsed at the handshake, letter by letter */
+
+        host.port = NGX_EGRESS_PORT;
+        host.len = name->len;
+        ngx_memcpy(host.name, name->data, name->len);
+
+    } else if (ngx_egress_host_parse(&r->headers_in.host->value,
+                                     NGX_EGRESS_HOST_AUTHORITY,
+                                     NGX_EGRESS_PORT, &host)
+               != NGX_OK)
     {
         return NGX_EGRESS_MALFORMED_REQUEST;
     }
@@ -267,16 +285,15 @@ ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_EGRESS_MALFORMED_REQUEST;
     }
 
-    if (ctx->record == NULL) {
+    if (name == NULL) {
 
         /* "egress_pass" without a binding serves terminators only */
 
         return NGX_EGRESS_HOST_MISMATCH;
     }
 
-    if (ctx->record->name->sn.str.len != host.len
-        || ngx_memcmp(ctx->record->name->sn.str.data, host.name, host.len)
-           != 0)
+    if (name->len != host.len
+        || ngx_memcmp(name->data, host.name, host.len) != 0)
     {
         return NGX_EGRESS_HOST_MISMATCH;
     }

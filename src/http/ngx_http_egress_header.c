@@ -189,10 +189,16 @@ ngx_http_egress_header_name(ngx_http_egress_main_conf_t *emcf,
 
     ngx_http_egress_name_t  *name;
 
-    name = ngx_hash_find(&emcf->names, h->hash, h->lowcase_key, h->key.len);
+    /* most names have not even the length of one with this first letter */
 
-    if (name) {
-        return name;
+    if (emcf->lengths[h->lowcase_key[0] % 32]
+        & ((uint32_t) 1 << ngx_min(h->key.len, 31)))
+    {
+        name = ngx_hash_find(&emcf->names, h->hash, h->lowcase_key,
+                             h->key.len);
+        if (name) {
+            return name;
+        }
     }
 
     if ((h->key.len > 6 && h->lowcase_key[0] == 'p'
@@ -471,6 +477,7 @@ ngx_http_egress_init_names(ngx_conf_t *cf, ngx_http_egress_main_conf_t *emcf)
 {
     size_t                   len;
     ngx_uint_t               i;
+    ngx_hash_key_t          *key;
     ngx_hash_init_t          hash;
     ngx_egress_field_t     **fields;
     ngx_hash_keys_arrays_t   keys;
@@ -510,6 +517,13 @@ ngx_http_egress_init_names(ngx_conf_t *cf, ngx_http_egress_main_conf_t *emcf)
         {
             return NGX_ERROR;
         }
+    }
+
+    key = keys.keys.elts;
+
+    for (i = 0; i < keys.keys.nelts; i++) {
+        emcf->lengths[key[i].key.data[0] % 32]
+            |= (uint32_t) 1 << ngx_min(key[i].key.len, 31);
     }
 
     hash.hash = &emcf->names;

@@ -21,6 +21,10 @@
 #define NGX_HTTP_EGRESS_CHOSEN_READ_TIMEOUT  0x08
 #define NGX_HTTP_EGRESS_CHOSEN_SEND_TIMEOUT  0x10
 
+/* what some binding has */
+#define NGX_HTTP_EGRESS_USE_UPGRADE          0x01
+#define NGX_HTTP_EGRESS_USE_ENCODING         0x02
+
 
 static char *ngx_http_egress_pass_location(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *elcf, ngx_http_core_loc_conf_t *clcf,
@@ -31,6 +35,7 @@ static char *ngx_http_egress_pass_proxy(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *elcf, ngx_egress_conf_t *ecf);
 static char *ngx_http_egress_pass_headers(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *elcf, ngx_egress_conf_t *ecf);
+static ngx_uint_t ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf);
 static char *ngx_http_egress_proxy(ngx_conf_t *cf, const char *name,
     const char *one, const char *two);
 static ngx_command_t *ngx_http_egress_command(ngx_module_t *module,
@@ -79,15 +84,20 @@ static struct {
 };
 
 
+/* a variable costs each request something: only where a binding needs it */
+
 static struct {
     const char  *name;
     const char  *value;
+    ngx_uint_t   use;
 } ngx_http_egress_set_headers[] = {
-    { "Host", "$egress_upstream_authority" },
-    { "Connection", "$egress_upstream_connection" },
-    { "Upgrade", "$egress_upstream_upgrade" },
-    { "Accept-Encoding", "$egress_upstream_encoding" },
-    { NULL, NULL }
+    { "Host", "$egress_upstream_authority", 0 },
+    { "Connection", "$egress_upstream_connection",
+      NGX_HTTP_EGRESS_USE_UPGRADE },
+    { "Upgrade", "$egress_upstream_upgrade", NGX_HTTP_EGRESS_USE_UPGRADE },
+    { "Accept-Encoding", "$egress_upstream_encoding",
+      NGX_HTTP_EGRESS_USE_ENCODING },
+    { NULL, NULL, 0 }
 };
 
 
@@ -301,7 +311,8 @@ ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
 {
     char                 *rv;
     u_char               *p, variable[sizeof("$egress_field_") + NGX_INT_T_LEN];
-    ngx_uint_t            i;
+    ngx_uint_t            i, use;
+    const char           *value;
     ngx_egress_field_t  **fields;
 
     /*
@@ -310,10 +321,19 @@ ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
      * are not looked at.
      */
 
+    use = ngx_http_egress_pass_uses(ecf);
+
     for (i = 0; ngx_http_egress_set_headers[i].name; i++) {
+
+        value = ngx_http_egress_set_headers[i].value;
+
+        if (ngx_http_egress_set_headers[i].use & ~use) {
+            value = "";
+        }
+
         rv = ngx_http_egress_proxy(cf, "proxy_set_header",
                                    ngx_http_egress_set_headers[i].name,
-                                   ngx_http_egress_set_headers[i].value);
+                                   value);
         if (rv != NGX_CONF_OK) {
             return rv;
         }
@@ -357,6 +377,30 @@ ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
     }
 
     return NGX_CONF_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf)
+{
+    ngx_uint_t              i, use;
+    ngx_egress_binding_t  **bindings;
+
+    use = 0;
+    bindings = ecf->bindings.elts;
+
+    for (i = 0; i < ecf->bindings.nelts; i++) {
+
+        if (bindings[i]->upgrade) {
+            use |= NGX_HTTP_EGRESS_USE_UPGRADE;
+        }
+
+        if (!bindings[i]->redact || bindings[i]->credential.secret == NULL) {
+            use |= NGX_HTTP_EGRESS_USE_ENCODING;
+        }
+    }
+
+    return use;
 }
 
 

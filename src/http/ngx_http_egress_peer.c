@@ -89,7 +89,7 @@ ngx_http_egress_init_peer(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    peer = ngx_pcalloc(r->pool, sizeof(ngx_http_egress_peer_t));
+    peer = ngx_palloc(r->pool, sizeof(ngx_http_egress_peer_t));
     if (peer == NULL) {
         return NGX_ERROR;
     }
@@ -97,6 +97,9 @@ ngx_http_egress_init_peer(ngx_http_request_t *r,
     peer->request = r;
     peer->ctx = ctx;
     peer->bound = ctx->req.bound;
+    peer->current = 0;
+    peer->pooled = 0;
+    peer->alert = 0;
 
     /* a bodiless safe request may be sent a second time (DESIGN 6.7) */
 
@@ -246,7 +249,7 @@ ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_http_egress_wipe_connection(pc->connection, peer->ctx->request_size);
 
 #if (NGX_HTTP_SSL)
-    if (pc->connection->ssl) {
+    if (pc->connection->ssl && !pc->cached) {
         SSL_set_app_data(pc->connection->ssl->connection, NULL);
     }
 #endif

@@ -279,7 +279,14 @@ ngx_http_egress_auth_loop(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
     ngx_egress_record_t  *record;
 
-    record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+    record = ctx->record;
+
+    if (record == NULL) {
+
+        /* in base-URL mode there is one only after a 401 */
+
+        record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
+    }
 
     return record && record->nunauthorized >= NGX_HTTP_EGRESS_UNAUTHORIZED
            && record->unauthorized == ngx_http_egress_response_key(r, ctx);

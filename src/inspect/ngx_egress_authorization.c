@@ -9,6 +9,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include "ngx_egress_authorization.h"
+#include "ngx_egress_plain.h"
 
 
 #define NGX_EGRESS_AUTH_GROUP  4    /* base64 characters for 3 octets */
@@ -47,7 +48,7 @@ ngx_egress_authorization_parse(ngx_str_t *value, u_char *buf,
     p = value->data;
     last = p + value->len;
 
-    space = ngx_strlchr(p, last, ' ');
+    space = memchr(p, ' ', value->len);
     basic = 0;
 
     if (space) {
@@ -152,6 +153,10 @@ ngx_egress_authorization_check(ngx_str_t *value,
 
     ngx_memzero(auth, sizeof(ngx_egress_authorization_t));
 
+    if (ngx_egress_plain(value->data, value->len, 0x20, 0x7f, 0x7f, 0x7f)) {
+        return NGX_OK;
+    }
+
     for (i = 0; i < value->len; i++) {
         c = value->data[i];
 
@@ -169,18 +174,9 @@ ngx_egress_authorization_check(ngx_str_t *value,
 static ngx_uint_t
 ngx_egress_authorization_is_token(ngx_str_t *token)
 {
-    u_char  c;
-    size_t  i;
-
-    for (i = 0; i < token->len; i++) {
-        c = token->data[i];
-
-        if (c == ' ' || c == '\t') {
-            return 0;
-        }
-    }
-
-    return token->len != 0;
+    return token->len != 0
+           && memchr(token->data, ' ', token->len) == NULL
+           && memchr(token->data, '\t', token->len) == NULL;
 }
 
 

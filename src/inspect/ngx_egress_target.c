@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_egress_host.h"
+#include "ngx_egress_plain.h"
 #include "ngx_egress_target.h"
 
 
@@ -70,6 +71,10 @@ static ngx_int_t
 ngx_egress_target_check(u_char *p, u_char *last)
 {
     ngx_int_t  c;
+
+    if (ngx_egress_plain(p, last - p, 0x21, '\\', '#', '%')) {
+        return NGX_OK;
+    }
 
     while (p < last) {
         c = *p++;
@@ -149,7 +154,7 @@ ngx_egress_target_split(ngx_str_t *raw, ngx_egress_target_t *target)
         p = end;
     }
 
-    end = ngx_strlchr(p, last, '?');
+    end = memchr(p, '?', last - p);
 
     if (end) {
         target->query.data = end + 1;
@@ -175,6 +180,19 @@ ngx_egress_target_path(u_char *dst, u_char *fold, ngx_egress_target_t *target)
 
     p = target->path.data;
     last = p + target->path.len;
+
+    if (memchr(p, '%', last - p) == NULL && memchr(p, ';', last - p) == NULL) {
+
+        /* one reading of it, as of most paths */
+
+        ngx_memcpy(dst, p, last - p);
+
+        target->canonical.len = last - p;
+        target->folded = target->canonical;
+        target->bare = target->canonical;
+
+        return NGX_OK;
+    }
 
     while (p < last) {
         c = *p++;
