@@ -130,12 +130,18 @@ typedef struct {
 } ngx_http_egress_spellings_t;
 
 
+typedef struct ngx_http_egress_ctx_s  ngx_http_egress_ctx_t;
+
+
 /*
  * The state of a request, kept by a cleanup of the main request's pool: it
- * outlives internal redirects, which clear module contexts (P10).
+ * outlives internal redirects, which clear module contexts (P10).  Its memory
+ * is a worker's own and used again, since with it a pool would need a block
+ * more.
  */
 
-typedef struct {
+struct ngx_http_egress_ctx_s {
+    ngx_http_egress_ctx_t         *next;        /* among the spare ones */
     ngx_http_request_t            *request;
     ngx_egress_conf_t             *conf;
     ngx_egress_record_t           *record;
@@ -229,7 +235,13 @@ typedef struct {
     unsigned                       not_http:1;
     unsigned                       not_tls:1;
     unsigned                       websocket:1; /* version 13 */
-} ngx_http_egress_ctx_t;
+
+    /* not cleared at the start */
+
+    ngx_http_egress_copy_t         some_copies[4];
+    ngx_http_egress_copy_t         some_kept[2];
+    ngx_http_egress_addr_t         addr;        /* of a pooled connection */
+};
 
 
 /* what a client's header field is to us; the value of the "names" hash */

@@ -42,12 +42,14 @@ typedef struct {
     ngx_msec_t                    timeout;
     ngx_queue_t                   idle;     /* latest first */
     ngx_queue_t                   free;
+    ngx_event_t                   timer;    /* for the last of idle */
 } ngx_http_egress_pool_t;
 
 
 static ngx_uint_t ngx_http_egress_pool_owned(ngx_egress_bound_t *bound,
     ngx_str_t *sandbox, ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_remove(ngx_http_egress_item_t *item);
+static void ngx_http_egress_pool_expire(ngx_event_t *ev);
 static void ngx_http_egress_pool_dummy_handler(ngx_event_t *ev);
 static void ngx_http_egress_pool_close_handler(ngx_event_t *ev);
 static void ngx_http_egress_pool_close(ngx_connection_t *c);
@@ -76,6 +78,13 @@ ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
     ngx_queue_init(&pool->idle);
     ngx_queue_init(&pool->free);
+
+    ngx_memzero(&pool->timer, sizeof(ngx_event_t));
+
+    pool->timer.handler = ngx_http_egress_pool_expire;
+    pool->timer.data = pool;
+    pool->timer.log = cycle->log;
+    pool->timer.cancelable = 1;
 
     items = ngx_pcalloc(cycle->pool, ecf->keepalive
                                      * sizeof(ngx_http_egress_item_t));
@@ -268,7 +277,21 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
     }
 
     c->read->delayed = 0;
-    ngx_add_timer(c->read, ngx_http_egress_pool->timeout);
+
+    /* a timer of the connection's own may stay where it is the later one */
+
+    if (c->read->timer_set
+        && (ngx_msec_int_t) (c->read->timer.key - item->since
+                             - ngx_http_egress_pool->timeout)
+           < 0)
+    {
+        ngx_del_timer(c->read);
+    }
+
+    if (!ngx_http_egress_pool->timer.timer_set) {
+        ngx_add_timer(&ngx_http_egress_pool->timer,
+                      ngx_http_egress_pool->timeout);
+    }
 
     if (c->write->timer_set) {
         ngx_del_timer(c->write);
@@ -333,6 +356,37 @@ ngx_http_egress_pool_remove(ngx_http_egress_item_t *item)
     ngx_queue_remove(&item->bound);
 
     ngx_queue_insert_head(&ngx_http_egress_pool->free, &item->queue);
+}
+
+
+/* one timer for all that are idle: they come and go with each request */
+
+static void
+ngx_http_egress_pool_expire(ngx_event_t *ev)
+{
+    ngx_queue_t             *q;
+    ngx_msec_int_t           left;
+    ngx_http_egress_item_t  *item;
+    ngx_http_egress_pool_t  *pool;
+
+    pool = ev->data;
+
+    while (!ngx_queue_empty(&pool->idle)) {
+
+        q = ngx_queue_last(&pool->idle);
+        item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
+
+        left = (ngx_msec_int_t) (item->since + pool->timeout
+                                 - ngx_current_msec);
+
+        if (left > 0) {
+            ngx_add_timer(ev, (ngx_msec_t) left);
+            return;
+        }
+
+        ngx_http_egress_pool_remove(item);
+        ngx_http_egress_pool_close(item->connection);
+    }
 }
 
 
@@ -412,6 +466,10 @@ ngx_http_egress_pool_cleanup(void *data)
             ngx_ssl_free_session(pool->slots[i].session);
         }
 #endif
+    }
+
+    if (pool->timer.timer_set) {
+        ngx_del_timer(&pool->timer);
     }
 
     if (ngx_http_egress_pool == pool) {
