@@ -59,8 +59,8 @@ my %binding = (
     set => "secret $dir/live/fixed static; inject always;",
     strip => 'inject strip;',
     off => 'access write; header Authorization; header X-Api-Key;',
-    key => "secret $dir/live/key; placeholder $P; header X-Api-Key prefix=k= suffix=;
-            credential short { secret $dir/live/short; placeholder $P-short; header Authorization; }",
+    key => "secret $dir/live/key; placeholder $P; header X-Api-Key prefix=k=;
+            credential short { secret $dir/live/short; placeholder short-placeholder; header Authorization; }",
     own => "secret $dir/own/\$egress_sandbox; placeholder $P;",
 );
 my ($bindings, $locations) = ('', '');
@@ -183,9 +183,11 @@ for my $name (sort keys %binding) {
         for $first, $fixed, $key;
 }
 
-is(got('/off/x', auth('Bearer a'), auth("Bearer $first")), $no,
+# nginx itself refuses two lines of Authorization
+
+is(got('/off/x', 'X-Api-Key: a', "X-Api-Key: $first"), $no,
    'the second of two lines');
-is(got('/off/x', auth('Bearer a'), auth("Bearer b")), 'other', 'without it');
+is(got('/off/x', 'X-Api-Key: a', 'X-Api-Key: b'), 'none', 'without it');
 
 is(got('/key/x', "X-Api-Key: $_"), $no, "another header: $_")
     for $key, "k=$key", "Bearer $key", $first, "k=$first";
@@ -272,7 +274,8 @@ is_deeply([$g->stop], [], 'nothing odd in the logs');
 
 for my $value (@values) {
     for my $log (qw(error.log audit.json access.log)) {
-        unlike($g->log($log), qr/\Q$value\E/, 'no value in a log');
+        my ($line) = $g->log($log) =~ /^(.*\Q$value\E.*)$/m;
+        is($line, undef, "no value in $log");
     }
 }
 
