@@ -7,8 +7,9 @@
 #
 # Called with "check" a script only makes these files and has nginx -t look at the configuration.
 #
-# EGRESS_MODULES   directory with the two modules (build/modules of this checkout)
-# EGRESS_USER      the workers' user when root starts it (www-data)
+# EGRESS_MODULES      directory with the two modules (build/modules of this checkout)
+# EGRESS_USER         the workers' user when root starts it (www-data)
+# EGRESS_EXAMPLE_TMP  where that directory is made (/tmp)
 # shellcheck shell=bash disable=SC2034,SC2154
 
 examples=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -116,9 +117,9 @@ lay_out() {     # names of secrets, each with the prefix of its tokens: github:g
         group=$(id -gn "$user")
     fi
 
-    # below /tmp, which every user can search
+    # where every user can search
 
-    dir=$(mktemp -d /tmp/egress-example.XXXXXX) || die 'no temporary directory'
+    dir=$(mktemp -d "${EGRESS_EXAMPLE_TMP:-/tmp}/egress-example.XXXXXX") || die 'no temporary directory'
     trap cleanup EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -183,11 +184,12 @@ configure() {   # more for sed
 
     if [ -n "${upstream-}" ]; then
         to=(-e "s|^\( *\)secret .*|&\n\1upstream https://$upstream;|"
-            -e "s|^ *ca .*|&\n    trusted_certificate $dir/standin/ca.pem;|")
+            -e "s|^ *resolver .*|&\n    trusted_certificate $dir/standin/ca.pem;|")
     fi
 
-    sed -e "$stream" -e "s|modules/ngx_\(http\|stream\)_egress|$dir/modules/ngx_\1_egress|" \
-        -e "s|/etc/nginx/egress|$dir/etc|g" -e "s|/var/log/nginx|$dir/log|g" -e "s|unix:/run/|unix:$dir/run/|g" \
+    # our own modules are found below $dir, which is the prefix
+
+    sed -e "$stream" -e "s|/etc/nginx/egress|$dir/etc|g" -e "s|/var/log/nginx|$dir/log|g" -e "s|unix:/run/|unix:$dir/run/|g" \
         -e "s|^user .*|${user:+user $user;}\nworker_processes 1;\npid $dir/run/nginx.pid;\nerror_log $dir/log/error.log info;|" \
         -e "/^error_log /d" -e "s|^http {|&\n$(
             for name in client_body proxy fastcgi uwsgi scgi; do printf '    %s_temp_path %s;\\n' "$name" "$dir/tmp/$name"; done
