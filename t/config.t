@@ -182,7 +182,7 @@ egress { secret_check often; }
 --- main_config
 egress { audit_log off; zone 4k; }
 --- error_log
-zone of 4096 bytes is too small, 135168 bytes are needed
+zone of 4096 bytes is too small, 139264 bytes are needed
 
 
 

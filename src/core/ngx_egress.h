@@ -29,7 +29,7 @@
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475234
+#define NGX_EGRESS_MAGIC            0x45475235
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -81,6 +81,9 @@
 #define NGX_EGRESS_LOOP_SLOTS       4096
 #define NGX_EGRESS_LOOP_MOST        64
 
+/* sandboxes that were seen to be gone, told to other workers */
+#define NGX_EGRESS_BANS             1024
+
 #define NGX_EGRESS_GET              0x0001
 #define NGX_EGRESS_HEAD             0x0002
 #define NGX_EGRESS_OPTIONS          0x0004
@@ -106,6 +109,7 @@ enum {
     NGX_EGRESS_BINDING_REFUSED,
     NGX_EGRESS_SANDBOX_UNKNOWN,
     NGX_EGRESS_SANDBOX_EXPIRED,
+    NGX_EGRESS_SANDBOX_REVOKED,
     NGX_EGRESS_UPGRADE_REFUSED,
     NGX_EGRESS_CREDENTIAL_MISSING,
     NGX_EGRESS_CREDENTIAL_EXPIRED,
@@ -147,6 +151,8 @@ typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
+typedef struct ngx_egress_sandbox_s     ngx_egress_sandbox_t;
+typedef struct ngx_egress_sandboxes_s   ngx_egress_sandboxes_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
 
 #include <ngx_egress_credential.h>
@@ -306,6 +312,10 @@ struct ngx_egress_secret_s {
     ngx_egress_place_t        place;
     unsigned                  fixed:1;      /* "static" */
     unsigned                  insecure:1;   /* "insecure_permissions" */
+
+    ngx_queue_t               queue;        /* those that are carried now */
+    ngx_queue_t               lives;        /* ngx_egress_live_t */
+    ngx_msec_t                looked;
 };
 
 
@@ -327,7 +337,9 @@ typedef struct {
 typedef struct {
     ngx_atomic_t              seq;
     ngx_atomic_t              torn;         /* sinks with half a record */
+    ngx_atomic_t              nbans;
     u_char                    loop_key[16];
+    uint32_t                  bans[NGX_EGRESS_BANS];    /* hashes of names */
     ngx_egress_loop_t         loops[NGX_EGRESS_LOOP_SLOTS];
 } ngx_egress_shared_t;
 
@@ -361,6 +373,7 @@ struct ngx_egress_conf_s {
 
     ngx_array_t               roles;        /* ngx_egress_role_t * */
     ngx_str_t                 sandboxes;    /* the directory, or empty */
+    ngx_egress_sandboxes_t   *boxes;        /* of this worker */
     ngx_str_t                 unidentified_role;
     ngx_egress_role_t        *unidentified; /* NULL: they are refused */
     ngx_str_t                 self_url;     /* with its port, without "/" */
@@ -392,7 +405,9 @@ typedef struct {
     ngx_egress_name_t        *name;
     in_port_t                 port;         /* 0: not told by the client */
     ngx_egress_role_t        *role;
-    ngx_str_t                 sandbox;
+    ngx_egress_sandbox_t     *box;          /* that the gateway has found */
+    ngx_egress_live_t        *live;         /* of what "egress_sandbox" said */
+    unsigned                  several:1;    /* it said more than one name */
 
     uint32_t                  unauthorized; /* the request of the last 401 */
     ngx_uint_t                nunauthorized;
@@ -446,13 +461,21 @@ struct ngx_egress_api_s {
                                         ngx_egress_identity_t *identity,
                                         struct sockaddr *client,
                                         ngx_egress_role_t **role,
+                                        ngx_egress_sandbox_t **box,
                                         ngx_log_t *log);
     ngx_uint_t              (*vouch)(ngx_egress_conf_t *ecf, ngx_str_t *id,
                                      struct sockaddr *client,
                                      ngx_egress_role_t **role,
+                                     ngx_egress_sandbox_t **box,
                                      ngx_log_t *log);
     ngx_int_t               (*vouch_check)(ngx_conf_t *cf,
                                            ngx_egress_conf_t *ecf);
+    ngx_egress_live_t *     (*live_create)(ngx_pool_t *pool,
+                                           ngx_egress_live_pt handler,
+                                           void *data);
+    void                    (*live_join)(ngx_egress_live_t *live,
+                                         ngx_egress_sandbox_t *box);
+    void                    (*sever)(ngx_connection_t *c, ngx_uint_t reset);
     void                    (*destination)(ngx_egress_role_t *role,
                                            ngx_egress_host_t *host,
                                            ngx_egress_destination_t *dest);
@@ -721,6 +744,18 @@ time_t ngx_egress_secret_age(ngx_egress_secret_t *secret);
 ssize_t ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
     u_char *buf, size_t size, ngx_uint_t insecure, ngx_uint_t text,
     ngx_file_info_t *fi);
+
+/* One of these codes for an errno. */
+ngx_int_t ngx_egress_file_error(ngx_err_t err);
+
+/* Tells whether a file has been as it is for long enough to count. */
+ngx_uint_t ngx_egress_file_settled(ngx_file_info_t *fi);
+
+/* for how long the last value holds where a file can't be read (EIO), in ms */
+#define NGX_EGRESS_FILE_GRACE     10000
+
+/* how soon a file in trouble, or in the making, is looked at again */
+#define NGX_EGRESS_FILE_AGAIN     50
 
 /* Checks that workers can look secrets up; after the whole file was read. */
 ngx_int_t ngx_egress_secret_check_paths(ngx_cycle_t *cycle,

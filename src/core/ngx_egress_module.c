@@ -90,7 +90,7 @@ ngx_egress_init_process(ngx_cycle_t *cycle)
 
     ngx_egress_secret_init_worker(ecf, cycle->log);
 
-    return NGX_OK;
+    return ngx_egress_live_init(cycle, ecf);
 }
 
 
@@ -118,6 +118,7 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
      *     ecf->leaf_key = NULL;
      *     ecf->resolver = NULL;
      *     ecf->sandboxes = { 0, NULL };
+     *     ecf->boxes = NULL;
      *     ecf->unidentified_role = { 0, NULL };
      *     ecf->unidentified = NULL;
      *     ecf->self_url = { 0, NULL };

@@ -15,9 +15,14 @@ static ngx_uint_t ngx_egress_repo_capture(ngx_egress_request_t *req,
     ngx_str_t *path, int *captures, ngx_uint_t n, ngx_str_t *id);
 static ngx_uint_t ngx_egress_repo_plain(ngx_str_t *name);
 static ngx_uint_t ngx_egress_repo_free(ngx_egress_request_t *req);
-static ngx_uint_t ngx_egress_repo_listed(ngx_egress_binding_t *binding,
+static ngx_uint_t ngx_egress_repo_limited(ngx_egress_request_t *req);
+static ngx_uint_t ngx_egress_repo_allowed(ngx_egress_request_t *req,
     ngx_str_t *owner, ngx_str_t *name);
-static ngx_uint_t ngx_egress_repo_listed_id(ngx_egress_binding_t *binding,
+static ngx_uint_t ngx_egress_repo_allowed_id(ngx_egress_request_t *req,
+    ngx_str_t *id);
+static ngx_uint_t ngx_egress_repo_listed(ngx_array_t *repos,
+    ngx_str_t *owner, ngx_str_t *name);
+static ngx_uint_t ngx_egress_repo_listed_id(ngx_array_t *repos,
     ngx_str_t *id);
 static ngx_uint_t ngx_egress_repo_eq(ngx_str_t *listed, ngx_str_t *name);
 
@@ -39,22 +44,22 @@ ngx_egress_repo_check(ngx_egress_request_t *req)
 
         /* git paths name their repository by themselves */
 
-        if (binding->repos.nelts == 0) {
+        if (!ngx_egress_repo_limited(req)) {
             return NGX_EGRESS_ALLOWED;
         }
 
-        return ngx_egress_repo_listed(binding, &req->owner, &req->repo)
+        return ngx_egress_repo_allowed(req, &req->owner, &req->repo)
                ? NGX_EGRESS_ALLOWED : NGX_EGRESS_REPO_REFUSED;
     }
 
     if (binding->repo_rules.nelts && ngx_egress_repo_named(req, &id)) {
 
-        if (binding->repos.nelts == 0) {
+        if (!ngx_egress_repo_limited(req)) {
             return NGX_EGRESS_ALLOWED;
         }
 
         if (id.len) {
-            return ngx_egress_repo_listed_id(binding, &id)
+            return ngx_egress_repo_allowed_id(req, &id)
                    ? NGX_EGRESS_ALLOWED : NGX_EGRESS_REPO_UNKNOWN;
         }
 
@@ -62,11 +67,11 @@ ngx_egress_repo_check(ngx_egress_request_t *req)
             return NGX_EGRESS_REPO_UNKNOWN;
         }
 
-        return ngx_egress_repo_listed(binding, &req->owner, &req->repo)
+        return ngx_egress_repo_allowed(req, &req->owner, &req->repo)
                ? NGX_EGRESS_ALLOWED : NGX_EGRESS_REPO_REFUSED;
     }
 
-    if (binding->repos.nelts == 0) {
+    if (!ngx_egress_repo_limited(req)) {
         return NGX_EGRESS_ALLOWED;
     }
 
@@ -90,7 +95,7 @@ ngx_egress_repo_check_body(ngx_egress_request_t *req, ngx_egress_body_t *body)
     ngx_uint_t               i, reason;
     ngx_egress_body_repo_t  *repo;
 
-    if (req->bound->binding->repos.nelts == 0) {
+    if (!ngx_egress_repo_limited(req)) {
         return NGX_EGRESS_ALLOWED;
     }
 
@@ -112,7 +117,7 @@ ngx_egress_repo_check_body(ngx_egress_request_t *req, ngx_egress_body_t *body)
         name.data = repo->name;
         name.len = repo->name_len;
 
-        if (!ngx_egress_repo_listed(req->bound->binding, &owner, &name)) {
+        if (!ngx_egress_repo_allowed(req, &owner, &name)) {
             return NGX_EGRESS_REPO_REFUSED;
         }
     }
@@ -253,15 +258,50 @@ ngx_egress_repo_free(ngx_egress_request_t *req)
 
 
 static ngx_uint_t
-ngx_egress_repo_listed(ngx_egress_binding_t *binding, ngx_str_t *owner,
+ngx_egress_repo_limited(ngx_egress_request_t *req)
+{
+    return req->bound->binding->repos.nelts || req->repos;
+}
+
+
+/* each list that there is must have it: a sandbox's narrows the binding's */
+
+static ngx_uint_t
+ngx_egress_repo_allowed(ngx_egress_request_t *req, ngx_str_t *owner,
     ngx_str_t *name)
+{
+    ngx_array_t  *repos;
+
+    repos = &req->bound->binding->repos;
+
+    return (repos->nelts == 0 || ngx_egress_repo_listed(repos, owner, name))
+           && (req->repos == NULL
+               || ngx_egress_repo_listed(req->repos, owner, name));
+}
+
+
+static ngx_uint_t
+ngx_egress_repo_allowed_id(ngx_egress_request_t *req, ngx_str_t *id)
+{
+    ngx_array_t  *repos;
+
+    repos = &req->bound->binding->repos;
+
+    return (repos->nelts == 0 || ngx_egress_repo_listed_id(repos, id))
+           && (req->repos == NULL
+               || ngx_egress_repo_listed_id(req->repos, id));
+}
+
+
+static ngx_uint_t
+ngx_egress_repo_listed(ngx_array_t *repos, ngx_str_t *owner, ngx_str_t *name)
 {
     ngx_uint_t          i;
     ngx_egress_repo_t  *repo;
 
-    repo = binding->repos.elts;
+    repo = repos->elts;
 
-    for (i = 0; i < binding->repos.nelts; i++) {
+    for (i = 0; i < repos->nelts; i++) {
 
         if (ngx_egress_repo_eq(&repo[i].owner, owner)
             && (repo[i].name.len == 0
@@ -276,14 +316,14 @@ ngx_egress_repo_listed(ngx_egress_binding_t *binding, ngx_str_t *owner,
 
 
 static ngx_uint_t
-ngx_egress_repo_listed_id(ngx_egress_binding_t *binding, ngx_str_t *id)
+ngx_egress_repo_listed_id(ngx_array_t *repos, ngx_str_t *id)
 {
     ngx_uint_t          i;
     ngx_egress_repo_t  *repo;
 
-    repo = binding->repos.elts;
+    repo = repos->elts;
 
-    for (i = 0; i < binding->repos.nelts; i++) {
+    for (i = 0; i < repos->nelts; i++) {
 
         if (repo[i].id.len && repo[i].id.len == id->len
             && ngx_memcmp(repo[i].id.data, id->data, id->len) == 0)
@@ -365,13 +405,29 @@ static char *
 ngx_egress_repo_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
     ngx_str_t *value)
 {
-    u_char             *p, *last, *slash, *hash, ch;
     ngx_egress_repo_t  *repo;
 
     repo = ngx_array_push(&binding->repos);
     if (repo == NULL) {
         return NGX_CONF_ERROR;
     }
+
+    if (ngx_egress_repo_parse(repo, value) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid repository \"%V\": \"owner/name\", "
+                           "\"owner/name#id\" or \"owner/*\" is needed",
+                           value);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+ngx_int_t
+ngx_egress_repo_parse(ngx_egress_repo_t *repo, ngx_str_t *value)
+{
+    u_char  *p, *last, *slash, *hash, ch;
 
     ngx_memzero(repo, sizeof(ngx_egress_repo_t));
 
@@ -387,12 +443,12 @@ ngx_egress_repo_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
 
         if (hash) {
             if (ch < '0' || ch > '9') {
-                goto invalid;
+                return NGX_ERROR;
             }
 
         } else if (ch == '/') {
             if (p == value->data || p == slash + 1) {
-                goto invalid;
+                return NGX_ERROR;
             }
 
             slash = p;
@@ -405,14 +461,14 @@ ngx_egress_repo_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
                    && ch != '+'
                    && !(ch == '*' && slash == p - 1 && p == last - 1))
         {
-            goto invalid;
+            return NGX_ERROR;
         }
     }
 
     if (slash == NULL || slash == last - 1 || hash == slash + 1
         || hash == last - 1)
     {
-        goto invalid;
+        return NGX_ERROR;
     }
 
     repo->owner.data = value->data;
@@ -429,15 +485,7 @@ ngx_egress_repo_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
         repo->name.len = last - slash - 1;
     }
 
-    return NGX_CONF_OK;
-
-invalid:
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid repository \"%V\": \"owner/name\", "
-                       "\"owner/name#id\" or \"owner/*\" is needed", value);
-
-    return NGX_CONF_ERROR;
+    return NGX_OK;
 }
 
 

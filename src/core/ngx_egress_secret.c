@@ -17,8 +17,6 @@
 #define NGX_EGRESS_SECRET_UNREADABLE  2
 
 #define NGX_EGRESS_SECRET_SETTLE      200       /* ms */
-#define NGX_EGRESS_SECRET_GRACE       10000     /* ms */
-#define NGX_EGRESS_SECRET_AGAIN       50        /* ms */
 
 
 /*
@@ -52,7 +50,6 @@ static void ngx_egress_secret_touched(ngx_egress_secret_t *secret,
     ngx_file_info_t *fi, ngx_log_t *log);
 static void ngx_egress_secret_read(ngx_egress_secret_t *secret,
     ngx_file_info_t *fi, ngx_log_t *log);
-static ngx_uint_t ngx_egress_secret_settled(ngx_file_info_t *fi);
 static void ngx_egress_secret_trouble(ngx_egress_secret_t *secret,
     ngx_log_t *log);
 static void ngx_egress_secret_state(ngx_egress_secret_t *secret,
@@ -67,7 +64,6 @@ static void ngx_egress_secret_set(ngx_egress_vault_t *vault, u_char *data,
 static const char *ngx_egress_file_check(ngx_file_info_t *fi,
     ngx_uint_t insecure);
 static const char *ngx_egress_file_line(u_char *buf, size_t *len);
-static ngx_int_t ngx_egress_file_error(ngx_err_t err);
 
 static ngx_egress_vault_t *ngx_egress_vault_create(ngx_conf_t *cf);
 static void ngx_egress_vault_cleanup(void *data);
@@ -88,7 +84,7 @@ ngx_egress_secret_get(ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret,
     if (!secret->fixed
         && ngx_current_msec - vault->checked
            >= (vault->troubled ? ngx_min(ecf->secret_check,
-                                         NGX_EGRESS_SECRET_AGAIN)
+                                         NGX_EGRESS_FILE_AGAIN)
                                : ecf->secret_check))
     {
         vault->checked = ngx_current_msec;
@@ -262,7 +258,7 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
 
         /* somebody may be just writing it: truncate, then write */
 
-        if (!ngx_egress_secret_settled(fi)) {
+        if (!ngx_egress_file_settled(fi)) {
             if (vault->troubled == 0) {
                 vault->troubled = ngx_current_msec ? ngx_current_msec : 1;
             }
@@ -283,10 +279,8 @@ done:
 }
 
 
-/* tells whether the file has been as it is for long enough */
-
-static ngx_uint_t
-ngx_egress_secret_settled(ngx_file_info_t *fi)
+ngx_uint_t
+ngx_egress_file_settled(ngx_file_info_t *fi)
 {
     int64_t          age;
     struct timespec  now;
@@ -318,7 +312,7 @@ ngx_egress_secret_trouble(ngx_egress_secret_t *secret, ngx_log_t *log)
         return;
     }
 
-    if (ngx_current_msec - vault->troubled >= NGX_EGRESS_SECRET_GRACE) {
+    if (ngx_current_msec - vault->troubled >= NGX_EGRESS_FILE_GRACE) {
         ngx_egress_secret_state(secret, NGX_EGRESS_SECRET_UNREADABLE, log);
     }
 }
@@ -567,7 +561,7 @@ ngx_egress_file_line(u_char *buf, size_t *len)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_egress_file_error(ngx_err_t err)
 {
     switch (err) {
@@ -612,6 +606,8 @@ ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path, ngx_uint_t fixed,
     secret->fixed = fixed;
     secret->insecure = insecure;
     secret->index = ecf->secrets.nelts;
+
+    ngx_queue_init(&secret->lives);
 
     if (ngx_conf_full_name(cf->cycle, &secret->path, 1) != NGX_OK) {
         return NULL;
