@@ -29,7 +29,7 @@
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475234
+#define NGX_EGRESS_MAGIC            0x45475235
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -84,6 +84,9 @@
 #define NGX_EGRESS_LOOP_SLOTS       4096
 #define NGX_EGRESS_LOOP_MOST        64
 
+/* sandboxes that were seen to be gone, told to other workers */
+#define NGX_EGRESS_BANS             1024
+
 #define NGX_EGRESS_GET              0x0001
 #define NGX_EGRESS_HEAD             0x0002
 #define NGX_EGRESS_OPTIONS          0x0004
@@ -109,6 +112,7 @@ enum {
     NGX_EGRESS_BINDING_REFUSED,
     NGX_EGRESS_SANDBOX_UNKNOWN,
     NGX_EGRESS_SANDBOX_EXPIRED,
+    NGX_EGRESS_SANDBOX_REVOKED,
     NGX_EGRESS_UPGRADE_REFUSED,
     NGX_EGRESS_CREDENTIAL_MISSING,
     NGX_EGRESS_CREDENTIAL_EXPIRED,
@@ -152,6 +156,8 @@ typedef struct ngx_egress_shelves_s     ngx_egress_shelves_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
 typedef struct ngx_egress_restrict_s    ngx_egress_restrict_t;
+typedef struct ngx_egress_sandbox_s     ngx_egress_sandbox_t;
+typedef struct ngx_egress_sandboxes_s   ngx_egress_sandboxes_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
 
 #include <ngx_egress_credential.h>
@@ -330,7 +336,9 @@ typedef struct {
 typedef struct {
     ngx_atomic_t              seq;
     ngx_atomic_t              torn;         /* sinks with half a record */
+    ngx_atomic_t              nbans;
     u_char                    loop_key[16];
+    uint32_t                  bans[NGX_EGRESS_BANS];    /* hashes of names */
     ngx_egress_loop_t         loops[NGX_EGRESS_LOOP_SLOTS];
     ngx_egress_counts_t       counts;
     ngx_egress_tripwire_t     tripwire;
@@ -368,6 +376,7 @@ struct ngx_egress_conf_s {
     ngx_array_t               roles;        /* ngx_egress_role_t * */
     ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
     ngx_str_t                 sandboxes;    /* the directory, or empty */
+    ngx_egress_sandboxes_t   *boxes;        /* of this worker */
     ngx_str_t                 unidentified_role;
     ngx_egress_role_t        *unidentified; /* NULL: they are refused */
     ngx_str_t                 self_url;     /* with its port, without "/" */
@@ -399,7 +408,9 @@ typedef struct {
     ngx_egress_name_t        *name;
     in_port_t                 port;         /* 0: not told by the client */
     ngx_egress_role_t        *role;
-    ngx_str_t                 sandbox;
+    ngx_egress_sandbox_t     *box;          /* that the gateway has found */
+    ngx_egress_live_t        *live;         /* of what "egress_sandbox" said */
+    unsigned                  several:1;    /* it said more than one name */
 
     uint32_t                  unauthorized; /* the request of the last 401 */
     ngx_uint_t                nunauthorized;
@@ -453,13 +464,21 @@ struct ngx_egress_api_s {
                                         ngx_egress_identity_t *identity,
                                         struct sockaddr *client,
                                         ngx_egress_role_t **role,
+                                        ngx_egress_sandbox_t **box,
                                         ngx_log_t *log);
     ngx_uint_t              (*vouch)(ngx_egress_conf_t *ecf, ngx_str_t *id,
                                      struct sockaddr *client,
                                      ngx_egress_role_t **role,
+                                     ngx_egress_sandbox_t **box,
                                      ngx_log_t *log);
     ngx_int_t               (*vouch_check)(ngx_conf_t *cf,
                                            ngx_egress_conf_t *ecf);
+    ngx_egress_live_t *     (*live_create)(ngx_pool_t *pool,
+                                           ngx_egress_live_pt handler,
+                                           void *data);
+    void                    (*live_join)(ngx_egress_live_t *live,
+                                         ngx_egress_sandbox_t *box);
+    void                    (*sever)(ngx_connection_t *c, ngx_uint_t reset);
     void                    (*destination)(ngx_egress_role_t *role,
                                            ngx_egress_host_t *host,
                                            ngx_egress_destination_t *dest);

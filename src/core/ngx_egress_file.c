@@ -9,6 +9,10 @@
 #include <ngx_egress.h>
 
 
+/* for how long a file has to be as it is, so that nobody is writing it */
+#define NGX_EGRESS_FILE_SETTLE  200     /* ms */
+
+
 static const char *ngx_egress_file_line(u_char *buf, size_t *len);
 
 
@@ -192,4 +196,23 @@ ngx_egress_file_error(ngx_err_t err)
     default:
         return NGX_EGRESS_FILE_TROUBLE;
     }
+}
+
+
+ngx_uint_t
+ngx_egress_file_settled(ngx_file_info_t *fi)
+{
+    int64_t          age;
+    struct timespec  now;
+
+    if (clock_gettime(CLOCK_REALTIME, &now) == -1) {
+        return 1;
+    }
+
+    age = (int64_t) (now.tv_sec - fi->st_mtim.tv_sec) * 1000
+          + (now.tv_nsec - fi->st_mtim.tv_nsec) / 1000000;
+
+    /* a time stamp in the future tells nothing */
+
+    return age < 0 || age >= NGX_EGRESS_FILE_SETTLE;
 }

@@ -93,7 +93,11 @@ ngx_egress_init_process(ngx_cycle_t *cycle)
     ngx_egress_secret_init_worker(ecf, cycle->log);
     ngx_egress_limit_init_worker(ecf);
 
-    return ngx_egress_secret_shelves(cycle, ecf);
+    if (ngx_egress_secret_shelves(cycle, ecf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_egress_live_init(cycle, ecf);
 }
 
 
@@ -122,6 +126,7 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
      *     ecf->leaf_key = NULL;
      *     ecf->resolver = NULL;
      *     ecf->sandboxes = { 0, NULL };
+     *     ecf->boxes = NULL;
      *     ecf->unidentified_role = { 0, NULL };
      *     ecf->unidentified = NULL;
      *     ecf->self_url = { 0, NULL };

@@ -12,18 +12,12 @@
 #include <sys/mman.h>
 
 
-#define NGX_EGRESS_SECRET_SETTLE      200       /* ms */
-#define NGX_EGRESS_SECRET_GRACE       10000     /* ms */
-#define NGX_EGRESS_SECRET_AGAIN       50        /* ms */
-
-
 static void ngx_egress_secret_look(ngx_egress_secret_t *secret,
     ngx_log_t *log);
 static void ngx_egress_secret_touched(ngx_egress_secret_t *secret,
     ngx_file_info_t *fi, ngx_log_t *log);
 static void ngx_egress_secret_read(ngx_egress_secret_t *secret,
     ngx_file_info_t *fi, ngx_log_t *log);
-static ngx_uint_t ngx_egress_secret_settled(ngx_file_info_t *fi);
 static void ngx_egress_secret_trouble(ngx_egress_secret_t *secret,
     ngx_log_t *log);
 static void ngx_egress_secret_state(ngx_egress_secret_t *secret,
@@ -64,7 +58,7 @@ ngx_egress_secret_get(ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret,
         || (!secret->fixed
             && ngx_current_msec - vault->checked
                >= (vault->troubled ? ngx_min(ecf->secret_check,
-                                             NGX_EGRESS_SECRET_AGAIN)
+                                             NGX_EGRESS_FILE_AGAIN)
                                    : ecf->secret_check)))
     {
         vault->checked = ngx_current_msec;
@@ -260,7 +254,7 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
 
         /* somebody may be just writing it: truncate, then write */
 
-        if (!ngx_egress_secret_settled(fi)) {
+        if (!ngx_egress_file_settled(fi)) {
             if (vault->troubled == 0) {
                 vault->troubled = ngx_current_msec ? ngx_current_msec : 1;
             }
@@ -285,27 +279,6 @@ done:
 }
 
 
-/* tells whether the file has been as it is for long enough */
-
-static ngx_uint_t
-ngx_egress_secret_settled(ngx_file_info_t *fi)
-{
-    int64_t          age;
-    struct timespec  now;
-
-    if (clock_gettime(CLOCK_REALTIME, &now) == -1) {
-        return 1;
-    }
-
-    age = (int64_t) (now.tv_sec - fi->st_mtim.tv_sec) * 1000
-          + (now.tv_nsec - fi->st_mtim.tv_nsec) / 1000000;
-
-    /* a time stamp in the future tells nothing */
-
-    return age < 0 || age >= NGX_EGRESS_SECRET_SETTLE;
-}
-
-
 /* EIO, EMFILE: the last value holds for a while, then nothing does */
 
 static void
@@ -320,7 +293,7 @@ ngx_egress_secret_trouble(ngx_egress_secret_t *secret, ngx_log_t *log)
         return;
     }
 
-    if (ngx_current_msec - vault->troubled >= NGX_EGRESS_SECRET_GRACE) {
+    if (ngx_current_msec - vault->troubled >= NGX_EGRESS_FILE_GRACE) {
         ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_UNREADABLE, log);
     }
 }
@@ -456,6 +429,8 @@ ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path, ngx_uint_t fixed,
     secret->fixed = fixed;
     secret->insecure = insecure;
     secret->index = ecf->secrets.nelts;
+
+    ngx_queue_init(&secret->lives);
 
     if (ngx_conf_full_name(cf->cycle, &secret->path, 1) != NGX_OK) {
         return NULL;

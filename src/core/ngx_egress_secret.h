@@ -76,6 +76,10 @@ struct ngx_egress_secret_s {
     ngx_egress_place_t        place;
     unsigned                  fixed:1;      /* "static" */
     unsigned                  insecure:1;   /* "insecure_permissions" */
+
+    ngx_queue_t               queue;        /* those that are carried now */
+    ngx_queue_t               lives;        /* ngx_egress_live_t */
+    ngx_msec_t                looked;
 };
 
 
@@ -152,7 +156,7 @@ ngx_int_t ngx_egress_secret_each(ngx_conf_t *cf, ngx_egress_secret_t *secret);
 /*
  * Sets *secret to that of the sandbox, made where a worker has none yet; one
  * that is for all stays as it is.  Returns NGX_DECLINED without a sandbox, and
- * NGX_ERROR without memory.
+ * NGX_ERROR without memory, or where all that there is room for are in use.
  */
 ngx_int_t ngx_egress_secret_of(ngx_egress_secret_t **secret,
     ngx_str_t *sandbox, ngx_log_t *log);
@@ -217,6 +221,15 @@ const char *ngx_egress_file_check(ngx_file_info_t *fi, ngx_uint_t insecure);
 
 /* Which of the codes above an error of stat() or open() stands for. */
 ngx_int_t ngx_egress_file_error(ngx_err_t err);
+
+/* Tells whether a file has been as it is for long enough to count. */
+ngx_uint_t ngx_egress_file_settled(ngx_file_info_t *fi);
+
+/* for how long the last value holds where a file can't be read (EIO), in ms */
+#define NGX_EGRESS_FILE_GRACE     10000
+
+/* how soon a file in trouble, or in the making, is looked at again */
+#define NGX_EGRESS_FILE_AGAIN     50
 
 
 #endif /* _NGX_EGRESS_SECRET_H_INCLUDED_ */

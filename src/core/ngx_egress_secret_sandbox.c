@@ -42,7 +42,7 @@ struct ngx_egress_shelves_s {
 static ngx_uint_t ngx_egress_secret_segment(ngx_str_t *sandbox);
 static ngx_egress_secret_box_t *ngx_egress_secret_box(
     ngx_egress_secret_t *secret, ngx_str_t *sandbox, uint32_t hash);
-static void ngx_egress_shelf_trim(ngx_egress_shelves_t *shelves,
+static ngx_int_t ngx_egress_shelf_trim(ngx_egress_shelves_t *shelves,
     ngx_uint_t large);
 static void ngx_egress_secret_box_free(ngx_egress_shelves_t *shelves,
     ngx_egress_secret_box_t *box);
@@ -101,8 +101,8 @@ ngx_egress_secret_of(ngx_egress_secret_t **secret, ngx_str_t *sandbox,
         box = ngx_egress_secret_box(*secret, sandbox, hash);
 
         if (box == NULL) {
-            ngx_log_error(NGX_LOG_ALERT, log, 0,
-                          "no memory for the secret of sandbox \"%V\"",
+            ngx_log_error(NGX_LOG_ERR, log, 0,
+                          "no room for the secret of sandbox \"%V\"",
                           sandbox);
             return NGX_ERROR;
         }
@@ -155,7 +155,9 @@ ngx_egress_secret_box(ngx_egress_secret_t *secret, ngx_str_t *sandbox,
     each = secret->each;
     shelves = secret->conf->shelves;
 
-    ngx_egress_shelf_trim(shelves, 0);
+    if (ngx_egress_shelf_trim(shelves, 0) != NGX_OK) {
+        return NULL;
+    }
 
     len = each->head.len + sandbox->len + each->tail.len;
 
@@ -187,6 +189,8 @@ ngx_egress_secret_box(ngx_egress_secret_t *secret, ngx_str_t *sandbox,
     box->secret.place = secret->place;
     box->secret.insecure = secret->insecure;
 
+    ngx_queue_init(&box->secret.lives);
+
     box->secret.vault = ngx_egress_cell_alloc(shelves);
 
     box->secret.vault->state = NGX_EGRESS_VAULT_UNKNOWN;
@@ -201,25 +205,37 @@ ngx_egress_secret_box(ngx_egress_secret_t *secret, ngx_str_t *sandbox,
 }
 
 
-/* makes room for one more: what nobody has used for longest goes */
+/*
+ * Makes room for one more: of those that no request carries now, what nobody
+ * has used for longest goes.
+ */
 
-static void
+static ngx_int_t
 ngx_egress_shelf_trim(ngx_egress_shelves_t *shelves, ngx_uint_t large)
 {
-    ngx_queue_t         *q;
-    ngx_egress_shelf_t  *shelf;
+    ngx_queue_t              *q;
+    ngx_egress_shelf_t       *shelf;
+    ngx_egress_secret_box_t  *box;
 
     shelf = &shelves->shelf[large];
 
     if (shelf->n < shelf->max) {
-        return;
+        return NGX_OK;
     }
 
-    q = ngx_queue_last(&shelf->queue);
+    for (q = ngx_queue_last(&shelf->queue);
+         q != ngx_queue_sentinel(&shelf->queue);
+         q = ngx_queue_prev(q))
+    {
+        box = ngx_queue_data(q, ngx_egress_secret_box_t, queue);
 
-    ngx_egress_secret_box_free(shelves,
-                               ngx_queue_data(q, ngx_egress_secret_box_t,
-                                              queue));
+        if (ngx_queue_empty(&box->secret.lives)) {
+            ngx_egress_secret_box_free(shelves, box);
+            return NGX_OK;
+        }
+    }
+
+    return NGX_ERROR;
 }
 
 
@@ -318,7 +334,9 @@ ngx_egress_secret_room(ngx_egress_secret_t *secret, size_t len,
 
         ngx_egress_cell_free(shelves, old);
 
-        ngx_egress_shelf_trim(shelves, 1);
+        /* pages of its own: one over the bound, where all are in use */
+
+        (void) ngx_egress_shelf_trim(shelves, 1);
 
         ngx_queue_insert_head(&shelves->shelf[1].queue, &box->queue);
         shelves->shelf[1].n++;

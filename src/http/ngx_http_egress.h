@@ -147,6 +147,8 @@ struct ngx_http_egress_ctx_s {
     ngx_egress_record_t           *record;
     ngx_egress_role_t             *role;
     ngx_str_t                      sandbox;     /* empty: none */
+    ngx_egress_sandbox_t          *box;         /* the same, or NULL */
+    ngx_egress_live_t             *live;        /* a reference to it */
     ngx_egress_request_t           req;
     ngx_uint_t                     reason;
     ngx_uint_t                     would;       /* the same, "mode report" */
@@ -235,6 +237,7 @@ struct ngx_http_egress_ctx_s {
     unsigned                       not_http:1;
     unsigned                       not_tls:1;
     unsigned                       websocket:1; /* version 13 */
+    unsigned                       cut:1;       /* ended by us, at any point */
 
     /* not cleared at the start */
 
@@ -318,7 +321,7 @@ ngx_uint_t ngx_http_egress_inspected(ngx_http_request_t *r,
 
 /*
  * Finds out for this one request whose it is: what a gateway has learned
- * comes first, then "egress_sandbox".  Sets ctx->role and ctx->sandbox.
+ * comes first, then "egress_sandbox".  Sets ctx->role, ctx->sandbox, ctx->box.
  * Returns NGX_EGRESS_ALLOWED; proxy_auth_required where there is no identity
  * and one is needed; or why an identity is refused.
  */
@@ -332,6 +335,14 @@ ngx_uint_t ngx_http_egress_identify(ngx_http_request_t *r,
  */
 ngx_uint_t ngx_http_egress_identify_basic(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_identity_t *identity);
+
+/*
+ * Tells whether a text that the client sent is a placeholder of "cred" that is
+ * valid for its sandbox.
+ */
+ngx_uint_t ngx_http_egress_swappable(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred,
+    ngx_str_t *text);
 
 char *ngx_http_egress_sandbox(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
@@ -362,6 +373,25 @@ ngx_uint_t ngx_http_egress_role(ngx_http_egress_ctx_t *ctx);
 ngx_uint_t ngx_http_egress_report(ngx_http_egress_ctx_t *ctx,
     ngx_uint_t reason);
 
+
+/*
+ * ngx_http_egress_live.c: what is closed when access is cut off, DESIGN 6.9.
+ */
+
+/*
+ * The request, and its connection if "connection" is set, belong to ctx->box
+ * from now on.  Returns NGX_EGRESS_ALLOWED, or limit_reached without memory.
+ */
+ngx_uint_t ngx_http_egress_live(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t connection);
+
+/* The request carries the secret of a credential from now on. */
+ngx_int_t ngx_http_egress_live_secret(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
+
+/* Looks once more whether the sandbox and the secrets may still be used. */
+ngx_uint_t ngx_http_egress_still(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 
 /*
  * ngx_http_egress_self.c, ngx_http_egress_env.c, ngx_http_egress_policy.c:

@@ -151,7 +151,6 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     u_char                      *buf;
     ngx_int_t                    rc;
     ngx_str_t                   *value;
-    ngx_array_t                 *all;
     ngx_http_egress_field_t     *field;
     ngx_egress_authorization_t  *auth;
 
@@ -163,7 +162,6 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     value = &field->header->value;
     auth = &field->auth;
-    all = &cred->placeholders;
 
     if (header->affixed) {
         rc = ngx_egress_authorization_parse_affixed(value, &header->prefix,
@@ -190,18 +188,15 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
             return NGX_EGRESS_ALLOWED;
 
         case NGX_EGRESS_AUTH_PLAIN:
-            field->user = (ngx_egress_placeholder_find(ctx->conf, all,
-                                                       &auth->token)
-                           != NULL);
+            field->user = ngx_http_egress_swappable(r, ctx, cred,
+                                                    &auth->token);
             break;
 
         default: /* NGX_EGRESS_AUTH_BASIC */
-            field->user = (ngx_egress_placeholder_find(ctx->conf, all,
-                                                       &auth->user)
-                           != NULL);
-            field->password = (ngx_egress_placeholder_find(ctx->conf, all,
-                                                           &auth->password)
-                               != NULL);
+            field->user = ngx_http_egress_swappable(r, ctx, cred,
+                                                    &auth->user);
+            field->password = ngx_http_egress_swappable(r, ctx, cred,
+                                                        &auth->password);
         }
     }
 
@@ -579,6 +574,10 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
         if (rc != NGX_OK) {
             return rc == NGX_DECLINED ? NGX_OK : NGX_ERROR;
         }
+    }
+
+    if (ngx_http_egress_live_secret(r, ctx, cred) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     /* one that changes from here on is not what this connection knows */

@@ -221,7 +221,7 @@ ngx_http_egress_decided(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
         /* access may have been cut off while the body came in */
 
-        reason = ngx_http_egress_credential_state(r, ctx);
+        reason = ngx_http_egress_still(r, ctx);
     }
 
     if (reason != NGX_EGRESS_ALLOWED) {
@@ -259,7 +259,7 @@ ngx_http_egress_go(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
         /* access may have been cut off while the host was looked up */
 
-        reason = ngx_http_egress_credential_state(r, ctx);
+        reason = ngx_http_egress_still(r, ctx);
     }
 
     if (reason != NGX_EGRESS_ALLOWED) {
@@ -553,10 +553,17 @@ ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t             reason;
-    ngx_egress_request_t  *req;
+    ngx_uint_t                     reason;
+    ngx_egress_request_t          *req;
+    ngx_egress_sandbox_binding_t  *bound;
 
     req = &ctx->req;
+
+    bound = ngx_egress_sandbox_bound(ctx->box, req->bound->binding);
+
+    if (bound) {
+        req->repos = bound->repos;
+    }
 
     if (r->headers_in.content_type) {
         req->content_type = r->headers_in.content_type->value;
