@@ -316,6 +316,21 @@ ngx_uint_t ngx_http_egress_inspected(ngx_http_request_t *r,
 
 
 /*
+ * ngx_http_egress_media.c: what Content-Type tells of a body to be inspected.
+ */
+
+/* Tells whether the charset is UTF-8 for any server, or not told at all. */
+ngx_uint_t ngx_http_egress_media_charset(ngx_str_t *type);
+
+/*
+ * Tells a body in which some server could find a form: in a string of JSON an
+ * ampersand is a letter, for a server that goes by the type it begins the next
+ * parameter.  Without a type it is a form for some, too.
+ */
+ngx_uint_t ngx_http_egress_media_form(ngx_str_t *type, ngx_str_t *body);
+
+
+/*
  * ngx_http_egress_identity.c: who asks, DESIGN 6.9.
  */
 
