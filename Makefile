@@ -11,7 +11,8 @@ PACKAGES = nginx nginx-dev libnginx-mod-stream libyajl-dev libssl-dev \
 	libpcre2-dev zlib1g-dev gcc libc6-dev make clang libclang-rt-dev \
 	cppcheck perl libtest-base-perl libtest-longstring-perl \
 	libtext-diff-perl openssl ca-certificates curl git python3 \
-	fcgiwrap procps iproute2 nftables gh git-lfs skopeo python3-pip
+	fcgiwrap procps iproute2 nftables gh git-lfs skopeo python3-pip \
+	bubblewrap python3-yaml
 
 HTTP_SO = $(BUILD)/modules/ngx_http_egress_module.so
 STREAM_SO = $(BUILD)/modules/ngx_stream_egress_module.so

@@ -88,13 +88,13 @@ check 'of whatever name' lacks "$saw" 'of the client'
 step '2. It may write nothing, and read nothing else'
 mark
 out=$(github /github/repos/google/sam/pulls -H 'Content-Type: application/json' -d '{"title":"x","head":"x","base":"main"}')
-check 'POST /repos/google/sam/pulls: 403' denied "$out" ''
+check 'POST /repos/google/sam/pulls: 403' denied "$out" write_refused
 refusal "$out" | show
 out=$(github /github/user)
-check 'GET /user: 403' denied "$out" ''
+check 'GET /user: 403' denied "$out" rule_refused
 refusal "$out" | show
 out=$(github /github/repos/google/another/pulls)
-check 'GET /repos/google/another/pulls: 403' denied "$out" ''
+check 'GET /repos/google/another/pulls: 403' denied "$out" repo_refused
 refusal "$out" | show
 check 'GitHub saw none of it' test -z "$(upstream_saw)"
 
