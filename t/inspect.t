@@ -617,3 +617,69 @@ $::Main->('read GET,POST = /token oci_scope; repos a/b;')
 ["GET /token?scope=repository:a/b:pull", "GET /token?scope=repository:a/c:pull"]
 --- error_code eval
 [200, 403]
+
+
+
+=== TEST 46: graphql: members in which some servers look for another query
+--- request eval
+[main::post('/graphql', '{"query":"{a}","_json":[{"query":"mutation{b}"}]}'),
+ main::post('/graphql', '{"documentId":"x","query":"{a}"}'),
+ main::post('/graphql', '{"query":"{a}","id":"x","variables":{}}'),
+ "GET /graphql?query=%7Ba%7D&_json[][query]=mutation%7Bb%7D",
+ "GET /graphql?query=%7Ba%7D&id=x",
+ main::post('/graphql', '{"query":"{a}","operationName":null,"variables":{"id":"x"},"extensions":{"a":1}}'),
+ "GET /graphql?query=%7Ba%7D&operationName=&variables=&extensions=%7B%7D"]
+--- error_code eval
+[(map { 403 } 1 .. 5), 200, 200]
+--- response_headers_like eval
+[(map { 'Proxy-Status: .*details="class_unknown: .*' } 1 .. 5), ('X-Auth: bearer-secret') x 2]
+
+
+
+=== TEST 47: graphql: a form for servers that go by the type
+--- request eval
+[map { main::post('/graphql', main::q1('{a(s:"&query=mutation{b}&")}')) } 1 .. 13]
+--- more_headers eval
+my @form = ('Content-Type: application/x-www-form-urlencoded',
+            'Content-Type: Application/X-WWW-Form-Urlencoded; charset=utf-8',
+            'Content-Type: application/x-www-form-urlencoded, application/json',
+            'Content-Type: application/json, application/x-www-form-urlencoded',
+            'Content-Type: application/jsonx', 'Content-Type: multipart/form-data; boundary=x',
+            'Content-Type: text/plain2', 'Content-Type: ', 'X-Y: z');
+my @json = ('application/json', 'Application/JSON ; charset=utf-8',
+            'application/vnd.api+json', 'text/plain');
+[map { "Authorization: Bearer $ENV{TEST_NGINX_PLACEHOLDER}\r\n$_" } @form,
+ map { "Content-Type: $_" } @json]
+--- error_code eval
+[(map { 403 } 1 .. 9), (map { 200 } 1 .. 4)]
+--- response_headers_like eval
+[(map { 'Proxy-Status: .*details="class_unknown: .*' } 1 .. 9), ('X-Auth: bearer-secret') x 4]
+
+
+
+=== TEST 48: lfs_batch, json_rpc: a form, too
+--- main_config eval
+$::Main->("git on; $::Rpc")
+--- request eval
+[main::post('/o/r.git/info/lfs/objects/batch', '{"operation":"download","x":"&operation=upload&"}'),
+ main::post('/o/r.git/info/lfs/objects/batch', '{"operation":"download","x":";operation=upload;"}'),
+ main::post('/mcp', main::rpc('ping', { x => '&method=tools/call&' })),
+ main::post('/o/r.git/info/lfs/objects/batch', '{"operation":"download"}'),
+ main::post('/o/r.git/info/lfs/objects/batch?operation=upload', '{"operation":"download"}')]
+--- more_headers eval
+[('Content-Type: application/x-www-form-urlencoded') x 4, 'Content-Type: application/json']
+--- error_code eval
+[403, 403, 403, 200, 403]
+
+
+
+=== TEST 49: charsets that servers find where others do not
+--- request eval
+[map { main::post('/graphql', main::q1('{a}')) } 1 .. 9]
+--- more_headers eval
+[map { "Content-Type: application/json$_" }
+ '; charset =utf-7', '; charset = utf-7', ', charset=utf-7', "; charset*=utf-8''utf-7",
+ '; "charset"=utf-7', '; charset="utf-8"16', '; charset=utf-8 utf-7', "; charset='utf-7'",
+ ' charset=utf-7']
+--- error_code eval
+[map { 415 } 1 .. 9]

@@ -55,7 +55,7 @@ HTTP
 my $auth = "Authorization: Bearer $P";
 my $ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 my $query = '{"query":"query A{viewer{login}}"}';
-my $mutation = '{"query":"mutation A{a{b}}","x":1}';
+my $mutation = '{"query":"mutation Abbbbbb{a{b}}"}';
 
 my @curl = ('curl', '-sS', '-m', 30, '--cacert',
             Fixture::dir() . '/ca.pem', '--proxy',
@@ -366,7 +366,7 @@ sub field { return "\0" . join '', map { chr(length) . $_ } @_ }
 
 {
     my @all;
-    my $long = '{"query":"{a}","x":"' . 'y' x (1048576 - 22) . '"}';
+    my $long = '{"query":"{a}","extensions":"' . 'y' x (1048576 - 31) . '"}';
 
     for (1 .. 15) {
         my $c = Wire->connect($base);

@@ -119,6 +119,7 @@ my $servers = join '', map { <<"HTTP" } sort keys %port;
         location /listed/ { egress_pass listed; }
         location /mcp/ { egress_pass mcp; }
         location /model/ { egress_pass model; }
+        location /me/ { egress_self; }
     }
 HTTP
 
@@ -371,6 +372,31 @@ is(told(ask('sam', 'POST', '/mcp/other', $rpc->('search'))),
 
 ok($wire->untouched, 'nothing that was refused has gone out');
 is(Wire::leaks(), 0, 'no secret has come back');
+
+
+# --- what a sandbox is told ---------------------------------------------------
+
+sub policy {
+    my ($role, $name) = @_;
+    my $a = Echo::ask($port{$role}, '/me/policy.json', anonymous => 1);
+    my ($b) = grep { $_->{name} eq $name } @{ $json->decode($a->{body})->{bindings} };
+
+    return $b;
+}
+
+my $b = policy('both', 'api');
+is($b->{access}, 'read', 'policy.json: access for this role');
+is(join('|', map { $_->{rule} } @{ $b->{only} }), 'allow POST,GET /a',
+   'policy.json: what alone is allowed');
+is(policy('plain', 'api')->{access}, 'write', 'policy.json: that of others');
+is(policy('plain', 'api')->{only}, undef, '... and all of it');
+
+$b = policy('hosts', 'api');
+is_deeply($b->{only}[1]{hosts}, ['other.test'], 'policy.json: where');
+
+$b = policy('listed', 'listed');
+is("@{ $b->{repositories} } | @{ $b->{repositories_for_you} }",
+   'google/sam google/two | google/sam evil/one', 'policy.json: repositories');
 
 
 # --- faulty configurations ----------------------------------------------------

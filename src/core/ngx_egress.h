@@ -29,7 +29,7 @@
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475234
+#define NGX_EGRESS_MAGIC            0x45475235
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -84,6 +84,9 @@
 #define NGX_EGRESS_LOOP_SLOTS       4096
 #define NGX_EGRESS_LOOP_MOST        64
 
+/* sandboxes that were seen to be gone, told to other workers */
+#define NGX_EGRESS_BANS             1024
+
 #define NGX_EGRESS_GET              0x0001
 #define NGX_EGRESS_HEAD             0x0002
 #define NGX_EGRESS_OPTIONS          0x0004
@@ -109,6 +112,7 @@ enum {
     NGX_EGRESS_BINDING_REFUSED,
     NGX_EGRESS_SANDBOX_UNKNOWN,
     NGX_EGRESS_SANDBOX_EXPIRED,
+    NGX_EGRESS_SANDBOX_REVOKED,
     NGX_EGRESS_UPGRADE_REFUSED,
     NGX_EGRESS_CREDENTIAL_MISSING,
     NGX_EGRESS_CREDENTIAL_EXPIRED,
@@ -148,9 +152,12 @@ typedef struct ngx_egress_rule_s        ngx_egress_rule_t;
 typedef struct ngx_egress_credential_s  ngx_egress_credential_t;
 typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
+typedef struct ngx_egress_shelves_s     ngx_egress_shelves_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
 typedef struct ngx_egress_restrict_s    ngx_egress_restrict_t;
+typedef struct ngx_egress_sandbox_s     ngx_egress_sandbox_t;
+typedef struct ngx_egress_sandboxes_s   ngx_egress_sandboxes_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
 
 #include <ngx_egress_credential.h>
@@ -213,6 +220,7 @@ struct ngx_egress_binding_s {
     size_t                    inspect_max;
     ngx_array_t               credentials;  /* ngx_egress_credential_t * */
     ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_uint_t                sandboxed;    /* unsigned  sandboxed:1; */
     ngx_array_t               env;          /* ngx_egress_env_t */
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
@@ -307,16 +315,7 @@ typedef struct {
 
 
 #include <ngx_egress_rule.h>
-
-
-struct ngx_egress_secret_s {
-    ngx_str_t                 path;
-    ngx_egress_vault_t       *vault;
-    ngx_uint_t                index;        /* among all */
-    ngx_egress_place_t        place;
-    unsigned                  fixed:1;      /* "static" */
-    unsigned                  insecure:1;   /* "insecure_permissions" */
-};
+#include <ngx_egress_secret.h>
 
 
 typedef struct {
@@ -337,9 +336,12 @@ typedef struct {
 typedef struct {
     ngx_atomic_t              seq;
     ngx_atomic_t              torn;         /* sinks with half a record */
+    ngx_atomic_t              nbans;
     u_char                    loop_key[16];
+    uint32_t                  bans[NGX_EGRESS_BANS];    /* hashes of names */
     ngx_egress_loop_t         loops[NGX_EGRESS_LOOP_SLOTS];
     ngx_egress_counts_t       counts;
+    ngx_egress_tripwire_t     tripwire;
 } ngx_egress_shared_t;
 
 
@@ -367,12 +369,14 @@ struct ngx_egress_conf_s {
 
     ngx_array_t               bindings;     /* ngx_egress_binding_t * */
     ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_egress_shelves_t     *shelves;      /* a worker's; NULL: not needed */
     ngx_array_t               fields;       /* ngx_egress_field_t * */
     ngx_uint_t                nbound;
 
     ngx_array_t               roles;        /* ngx_egress_role_t * */
     ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
     ngx_str_t                 sandboxes;    /* the directory, or empty */
+    ngx_egress_sandboxes_t   *boxes;        /* of this worker */
     ngx_str_t                 unidentified_role;
     ngx_egress_role_t        *unidentified; /* NULL: they are refused */
     ngx_str_t                 self_url;     /* with its port, without "/" */
@@ -404,7 +408,9 @@ typedef struct {
     ngx_egress_name_t        *name;
     in_port_t                 port;         /* 0: not told by the client */
     ngx_egress_role_t        *role;
-    ngx_str_t                 sandbox;
+    ngx_egress_sandbox_t     *box;          /* that the gateway has found */
+    ngx_egress_live_t        *live;         /* of what "egress_sandbox" said */
+    unsigned                  several:1;    /* it said more than one name */
 
     uint32_t                  unauthorized; /* the request of the last 401 */
     ngx_uint_t                nunauthorized;
@@ -458,13 +464,21 @@ struct ngx_egress_api_s {
                                         ngx_egress_identity_t *identity,
                                         struct sockaddr *client,
                                         ngx_egress_role_t **role,
+                                        ngx_egress_sandbox_t **box,
                                         ngx_log_t *log);
     ngx_uint_t              (*vouch)(ngx_egress_conf_t *ecf, ngx_str_t *id,
                                      struct sockaddr *client,
                                      ngx_egress_role_t **role,
+                                     ngx_egress_sandbox_t **box,
                                      ngx_log_t *log);
     ngx_int_t               (*vouch_check)(ngx_conf_t *cf,
                                            ngx_egress_conf_t *ecf);
+    ngx_egress_live_t *     (*live_create)(ngx_pool_t *pool,
+                                           ngx_egress_live_pt handler,
+                                           void *data);
+    void                    (*live_join)(ngx_egress_live_t *live,
+                                         ngx_egress_sandbox_t *box);
+    void                    (*sever)(ngx_connection_t *c, ngx_uint_t reset);
     void                    (*destination)(ngx_egress_role_t *role,
                                            ngx_egress_host_t *host,
                                            ngx_egress_destination_t *dest);
@@ -696,55 +710,6 @@ ngx_egress_record_t *ngx_egress_record_get(ngx_pool_t *pool);
 ngx_egress_record_t *ngx_egress_record_add(ngx_pool_t *pool);
 
 extern ngx_egress_api_t  ngx_egress_api;
-
-
-/*
- * ngx_egress_secret.c: secret files, DESIGN 6.8.
- */
-ngx_egress_secret_t *ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path,
-    ngx_uint_t fixed, ngx_uint_t insecure);
-
-/*
- * Looks at the file if it is time to, and gives the value; "value" points to
- * locked memory that the next look may rewrite: copy at once, or do not keep.
- * "id" gets the first 8 hex digits of the value's SHA-256.  Either may be NULL.
- *
- * Returns NGX_OK, NGX_DECLINED (removed or empty: revoked), or NGX_ERROR (it
- * can't be told or read).
- */
-ngx_int_t ngx_egress_secret_get(ngx_egress_conf_t *ecf,
-    ngx_egress_secret_t *secret, ngx_str_t *value, ngx_str_t *id,
-    ngx_log_t *log);
-
-/* Changes with the value, and only then; one of this process. */
-ngx_uint_t ngx_egress_secret_generation(ngx_egress_secret_t *secret);
-
-/* Seconds since the file was modified, as it was when it was looked at. */
-time_t ngx_egress_secret_age(ngx_egress_secret_t *secret);
-
-/*
- * Reads a small file of one line by the rules of 6.8 into "buf" of "size"
- * octets; "fi" gets what the open descriptor was.  "who" is for messages:
- * "secret", "placeholder", "CA key".
- *
- * Returns the length, 0 where it is empty, or a negative code of those below;
- * the reason was logged then.
- */
-#define NGX_EGRESS_FILE_GONE      -1
-#define NGX_EGRESS_FILE_BAD       -2      /* content or permissions */
-#define NGX_EGRESS_FILE_DENIED    -3      /* not readable by this process */
-#define NGX_EGRESS_FILE_TROUBLE   -4      /* EIO, EMFILE and the like */
-
-ssize_t ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
-    u_char *buf, size_t size, ngx_uint_t insecure, ngx_uint_t text,
-    ngx_file_info_t *fi);
-
-/* Checks that workers can look secrets up; after the whole file was read. */
-ngx_int_t ngx_egress_secret_check_paths(ngx_cycle_t *cycle,
-    ngx_egress_conf_t *ecf);
-
-/* In a worker: locks the memory of secrets, which fork() does not inherit. */
-void ngx_egress_secret_init_worker(ngx_egress_conf_t *ecf, ngx_log_t *log);
 
 
 /*

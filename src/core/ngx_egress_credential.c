@@ -29,7 +29,7 @@ static ngx_uint_t ngx_egress_header_reserved(ngx_str_t *name);
 /* each of them only grows */
 
 ngx_uint_t
-ngx_egress_generation(ngx_egress_binding_t *binding)
+ngx_egress_generation(ngx_egress_binding_t *binding, ngx_str_t *sandbox)
 {
     ngx_uint_t             i, generation;
     ngx_egress_secret_t  **secret;
@@ -38,7 +38,7 @@ ngx_egress_generation(ngx_egress_binding_t *binding)
     secret = binding->secrets.elts;
 
     for (i = 0; i < binding->secrets.nelts; i++) {
-        generation += ngx_egress_secret_generation(secret[i]);
+        generation += ngx_egress_secret_generation(secret[i], sandbox);
     }
 
     return generation;
@@ -189,13 +189,46 @@ ngx_egress_credentials_done(ngx_conf_t *cf, ngx_egress_binding_t *binding)
         }
 
         *secret = creds[i]->secret;
-    }
 
-    if (ngx_egress_env_check(cf, binding) != NGX_OK) {
-        return NGX_ERROR;
+        if (creds[i]->secret->each) {
+            binding->sandboxed = 1;
+        }
     }
 
     return ngx_egress_placeholder_init(cf, binding);
+}
+
+
+ngx_int_t
+ngx_egress_credentials_check(ngx_conf_t *cf, ngx_egress_binding_t *binding)
+{
+    ngx_uint_t                 i;
+    ngx_egress_credential_t  **creds;
+
+    if (binding->conf->sandboxes.len) {
+
+        /* each of them may have a placeholder of its own */
+
+        return NGX_OK;
+    }
+
+    creds = binding->credentials.elts;
+
+    for (i = 0; i < binding->credentials.nelts; i++) {
+
+        if (creds[i]->inject == NGX_EGRESS_INJECT_SWAP
+            && creds[i]->placeholders.nelts == 0)
+        {
+            ngx_egress_place_error(cf, &binding->place,
+                                   "\"inject swap\" without a "
+                                   "\"placeholder\" in %s \"%V\"",
+                                   ngx_egress_credential_kind(creds[i]),
+                                   &creds[i]->name);
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_egress_env_check(cf, binding);
 }
 
 
@@ -244,19 +277,7 @@ ngx_egress_credential_inject(ngx_conf_t *cf, ngx_egress_credential_t *cred)
     case NGX_EGRESS_INJECT_STRIP:
         return NGX_OK;
 
-    case NGX_EGRESS_INJECT_SWAP:
-
-        if (cred->placeholders.nelts == 0) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"inject swap\" without a \"placeholder\" "
-                               "in %s \"%V\"",
-                               ngx_egress_credential_kind(cred), &cred->name);
-            return NGX_ERROR;
-        }
-
-        break;
-
-    default: /* NGX_EGRESS_INJECT_ALWAYS, NGX_EGRESS_INJECT_IF_ABSENT */
+    default: /* NGX_EGRESS_INJECT_SWAP, _ALWAYS, _IF_ABSENT */
         break;
     }
 

@@ -75,10 +75,12 @@ char *ngx_egress_header(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_basic_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
- * Changes with the value of any secret of a binding; one of this process, and
- * 0 where there is none.
+ * Changes with the value of any secret of a binding, for one sandbox; of this
+ * process, and 0 where there is none.  Sandboxes with secrets of their own may
+ * have the same number.
  */
-ngx_uint_t ngx_egress_generation(ngx_egress_binding_t *binding);
+ngx_uint_t ngx_egress_generation(ngx_egress_binding_t *binding,
+    ngx_str_t *sandbox);
 
 /* Prepares a credential, or a binding's own one, for its directives. */
 ngx_int_t ngx_egress_credential_init(ngx_conf_t *cf,
@@ -90,6 +92,10 @@ ngx_int_t ngx_egress_credential_init(ngx_conf_t *cf,
  * out, what does not go together, and the list of secrets.
  */
 ngx_int_t ngx_egress_credentials_done(ngx_conf_t *cf,
+    ngx_egress_binding_t *binding);
+
+/* Once the "egress" block is read: whether placeholders may be missing. */
+ngx_int_t ngx_egress_credentials_check(ngx_conf_t *cf,
     ngx_egress_binding_t *binding);
 
 
@@ -109,6 +115,17 @@ ngx_int_t ngx_egress_env_check(ngx_conf_t *cf, ngx_egress_binding_t *binding);
 /* Adds a placeholder; the text is copied to cf->pool. */
 char *ngx_egress_placeholder_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     ngx_array_t *placeholders, ngx_str_t *text);
+
+/* What is wrong with one of a sandbox file, or NULL. */
+const char *ngx_egress_placeholder_valid(ngx_str_t *text);
+
+/* Tells whether it is a part of one of the configuration, or has one. */
+ngx_uint_t ngx_egress_placeholder_taken(ngx_egress_binding_t *binding,
+    ngx_str_t *text);
+
+/* A keyed hash; the key has NGX_EGRESS_HASH_KEY octets. */
+#define NGX_EGRESS_HASH_KEY  16
+uint64_t ngx_egress_hash(u_char *key, ngx_str_t *text);
 
 /* Sorts by hash for look-ups; refuses overlaps within one binding. */
 ngx_int_t ngx_egress_placeholder_init(ngx_conf_t *cf,

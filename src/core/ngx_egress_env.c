@@ -231,10 +231,10 @@ ngx_egress_env_check(ngx_conf_t *cf, ngx_egress_binding_t *binding)
         if (env[i].text.data == NULL
             && env[i].credential->placeholders.nelts == 0)
         {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"env %V\" without a text or a "
-                               "\"placeholder\" in binding \"%V\"",
-                               &env[i].name, &binding->name);
+            ngx_egress_place_error(cf, &binding->place,
+                                   "\"env %V\" without a text or a "
+                                   "\"placeholder\" in binding \"%V\"",
+                                   &env[i].name, &binding->name);
             return NGX_ERROR;
         }
     }

@@ -56,6 +56,8 @@ ngx_egress_init_module(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    ngx_egress_tripwire_init(ecf, cycle->log);
+
     return ngx_egress_destination_init(cycle, ecf);
 }
 
@@ -91,7 +93,11 @@ ngx_egress_init_process(ngx_cycle_t *cycle)
     ngx_egress_secret_init_worker(ecf, cycle->log);
     ngx_egress_limit_init_worker(ecf);
 
-    return NGX_OK;
+    if (ngx_egress_secret_shelves(cycle, ecf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_egress_live_init(cycle, ecf);
 }
 
 
@@ -115,10 +121,12 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
      *     ecf->trusted_certificate = { 0, NULL };
      *     ecf->zone_size = 0;
      *     ecf->audit_off = 0;
+     *     ecf->shelves = NULL;
      *     ecf->chain = NULL;
      *     ecf->leaf_key = NULL;
      *     ecf->resolver = NULL;
      *     ecf->sandboxes = { 0, NULL };
+     *     ecf->boxes = NULL;
      *     ecf->unidentified_role = { 0, NULL };
      *     ecf->unidentified = NULL;
      *     ecf->self_url = { 0, NULL };
@@ -307,6 +315,8 @@ ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     if (ngx_egress_audit_default(cf, ecf) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    ngx_egress_secret_each_check(cf, ecf);
 
     if (ngx_egress_policy_check(cf, ecf) != NGX_OK
         || ngx_egress_role_init(cf, ecf) != NGX_OK)

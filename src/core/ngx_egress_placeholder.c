@@ -14,8 +14,6 @@
 #define NGX_EGRESS_PLACEHOLDER_FEW  4
 
 
-static uint64_t ngx_egress_placeholder_hash(ngx_egress_conf_t *ecf,
-    ngx_str_t *text);
 static ngx_int_t ngx_egress_placeholder_overlap(ngx_conf_t *cf,
     ngx_egress_credential_t *first, ngx_egress_credential_t *second);
 static int ngx_libc_cdecl ngx_egress_placeholder_cmp(const void *one,
@@ -58,7 +56,7 @@ ngx_egress_placeholder_find(ngx_egress_conf_t *ecf, ngx_array_t *placeholders,
         return found;
     }
 
-    hash = ngx_egress_placeholder_hash(ecf, text);
+    hash = ngx_egress_hash(ecf->hash_key, text);
 
     left = 0;
     right = placeholders->nelts;
@@ -86,10 +84,10 @@ ngx_egress_placeholder_find(ngx_egress_conf_t *ecf, ngx_array_t *placeholders,
 }
 
 
-/* SipHash with a random key of this load: an attacker can't aim at it */
+/* SipHash with a random key: an attacker can't aim at it */
 
-static uint64_t
-ngx_egress_placeholder_hash(ngx_egress_conf_t *ecf, ngx_str_t *text)
+uint64_t
+ngx_egress_hash(u_char *key, ngx_str_t *text)
 {
     size_t      len;
     EVP_MAC    *mac;
@@ -119,9 +117,7 @@ ngx_egress_placeholder_hash(ngx_egress_conf_t *ecf, ngx_str_t *text)
 
     /* on failure all hash to 0, and the comparison alone decides */
 
-    if (EVP_MAC_init(ngx_egress_siphash, ecf->hash_key, sizeof(ecf->hash_key),
-                     NULL)
-        != 1
+    if (EVP_MAC_init(ngx_egress_siphash, key, NGX_EGRESS_HASH_KEY, NULL) != 1
         || EVP_MAC_update(ngx_egress_siphash, text->data, text->len) != 1
         || EVP_MAC_final(ngx_egress_siphash, (u_char *) &hash, &len,
                          sizeof(hash))
@@ -131,6 +127,55 @@ ngx_egress_placeholder_hash(ngx_egress_conf_t *ecf, ngx_str_t *text)
     }
 
     return hash;
+}
+
+
+const char *
+ngx_egress_placeholder_valid(ngx_str_t *text)
+{
+    size_t  i;
+
+    if (text->len < NGX_EGRESS_PLACEHOLDER_LEN) {
+        return "has a placeholder that is too short";
+    }
+
+    for (i = 0; i < text->len; i++) {
+        if (text->data[i] <= 0x20 || text->data[i] >= 0x7f) {
+            return "has a placeholder with a character that a credential "
+                   "can't hold";
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_egress_placeholder_taken(ngx_egress_binding_t *binding, ngx_str_t *text)
+{
+    ngx_str_t                 *part, *whole;
+    ngx_uint_t                 i, j;
+    ngx_egress_placeholder_t  *ph;
+    ngx_egress_credential_t  **creds;
+
+    creds = binding->credentials.elts;
+
+    for (i = 0; i < binding->credentials.nelts; i++) {
+
+        ph = creds[i]->placeholders.elts;
+
+        for (j = 0; j < creds[i]->placeholders.nelts; j++) {
+
+            part = (text->len < ph[j].text.len) ? text : &ph[j].text;
+            whole = (text->len < ph[j].text.len) ? &ph[j].text : text;
+
+            if (memmem(whole->data, whole->len, part->data, part->len)) {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
 }
 
 
@@ -179,7 +224,7 @@ ngx_egress_placeholder_add(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
         return NGX_CONF_ERROR;
     }
 
-    ph->hash = ngx_egress_placeholder_hash(ecf, &ph->text);
+    ph->hash = ngx_egress_hash(ecf->hash_key, &ph->text);
 
     return NGX_CONF_OK;
 }

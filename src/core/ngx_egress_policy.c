@@ -271,6 +271,10 @@ ngx_egress_policy_check(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
                                    &binding->name);
             return NGX_ERROR;
         }
+
+        if (ngx_egress_credentials_check(cf, binding) != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
 
     return NGX_OK;

@@ -113,6 +113,14 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
       ngx_string("The operator can give the sandbox a later end."),
       403 },
 
+    { ngx_string("sandbox_revoked"),
+      ngx_string("http_request_denied"),
+      ngx_string("the sandbox was removed or changed since this connection "
+                 "was made"),
+      ngx_string("Connect again: where the sandbox is still there, it is "
+                 "known as it is now."),
+      403 },
+
     { ngx_string("upgrade_refused"),
       ngx_string("http_request_denied"),
       ngx_string("a change of protocols is not allowed here"),

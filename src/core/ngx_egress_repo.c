@@ -31,8 +31,8 @@ static char *ngx_egress_repo_add(ngx_conf_t *cf, ngx_array_t *repos,
     ngx_str_t *value);
 
 
-/* of the binding and of the role: both have to allow */
-#define NGX_EGRESS_REPO_LISTS  2
+/* of the binding, of the role and of the sandbox: each has to have it */
+#define NGX_EGRESS_REPO_LISTS  3
 
 
 ngx_uint_t
@@ -281,6 +281,10 @@ ngx_egress_repo_lists(ngx_egress_request_t *req, ngx_array_t **lists)
         lists[n++] = &req->restriction->repos;
     }
 
+    if (req->repos) {
+        lists[n++] = req->repos;
+    }
+
     return n;
 }
 
@@ -445,13 +449,29 @@ ngx_egress_repos(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static char *
 ngx_egress_repo_add(ngx_conf_t *cf, ngx_array_t *repos, ngx_str_t *value)
 {
-    u_char             *p, *last, *slash, *hash, ch;
     ngx_egress_repo_t  *repo;
 
     repo = ngx_array_push(repos);
     if (repo == NULL) {
         return NGX_CONF_ERROR;
     }
+
+    if (ngx_egress_repo_parse(repo, value) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid repository \"%V\": \"owner/name\", "
+                           "\"owner/name#id\" or \"owner/*\" is needed",
+                           value);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+ngx_int_t
+ngx_egress_repo_parse(ngx_egress_repo_t *repo, ngx_str_t *value)
+{
+    u_char  *p, *last, *slash, *hash, ch;
 
     ngx_memzero(repo, sizeof(ngx_egress_repo_t));
 
@@ -467,12 +487,12 @@ ngx_egress_repo_add(ngx_conf_t *cf, ngx_array_t *repos, ngx_str_t *value)
 
         if (hash) {
             if (ch < '0' || ch > '9') {
-                goto invalid;
+                return NGX_ERROR;
             }
 
         } else if (ch == '/') {
-            if (p == value->data || p == slash + 1) {
-                goto invalid;
+            if (p == value->data || (slash && p == slash + 1)) {
+                return NGX_ERROR;
             }
 
             slash = p;
@@ -485,14 +505,14 @@ ngx_egress_repo_add(ngx_conf_t *cf, ngx_array_t *repos, ngx_str_t *value)
                    && ch != '+'
                    && !(ch == '*' && slash == p - 1 && p == last - 1))
         {
-            goto invalid;
+            return NGX_ERROR;
         }
     }
 
     if (slash == NULL || slash == last - 1 || hash == slash + 1
         || hash == last - 1)
     {
-        goto invalid;
+        return NGX_ERROR;
     }
 
     repo->owner.data = value->data;
@@ -509,15 +529,7 @@ ngx_egress_repo_add(ngx_conf_t *cf, ngx_array_t *repos, ngx_str_t *value)
         repo->name.len = last - slash - 1;
     }
 
-    return NGX_CONF_OK;
-
-invalid:
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid repository \"%V\": \"owner/name\", "
-                       "\"owner/name#id\" or \"owner/*\" is needed", value);
-
-    return NGX_CONF_ERROR;
+    return NGX_OK;
 }
 
 

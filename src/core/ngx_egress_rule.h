@@ -85,6 +85,7 @@ typedef struct {
     ngx_egress_target_t       target;
     ngx_egress_bound_t       *bound;
     ngx_egress_restrict_t    *restriction;  /* of the role, or NULL */
+    ngx_array_t              *repos;        /* of the sandbox, or NULL */
 
     ngx_uint_t                class;
     ngx_egress_rule_t        *rule;
@@ -197,9 +198,15 @@ char *ngx_egress_repos(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_repo(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
- * Under a list of repositories, of the binding or of the role: checks the one
- * that the request names by its path, noted in req->owner and req->repo in any
- * case.  Returns a reason code.
+ * "owner/name", "owner/name#id" or "owner/" with a star, in memory that stays
+ * and is changed to lower case.
+ */
+ngx_int_t ngx_egress_repo_parse(ngx_egress_repo_t *repo, ngx_str_t *value);
+
+/*
+ * Under lists of repositories, of the binding, the role and the sandbox, each
+ * of which must have it: checks the one that the request names by its path,
+ * noted in req->owner and req->repo in any case.  Returns a reason code.
  */
 ngx_uint_t ngx_egress_repo_check(ngx_egress_request_t *req);
 

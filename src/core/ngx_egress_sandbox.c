@@ -8,103 +8,60 @@
 #include <ngx_core.h>
 #include <ngx_egress.h>
 
-#include <yajl/yajl_parse.h>
+
+/* those that nothing is open of; of usual files one takes about 1 KiB */
+#define NGX_EGRESS_SANDBOX_IDLE  16384
 
 
-#define NGX_EGRESS_SANDBOX_SOURCES  64
-#define NGX_EGRESS_SANDBOX_TOKEN    32      /* octets of SHA-256 */
-
-#define NGX_EGRESS_SANDBOX_ROLE     0x01
-#define NGX_EGRESS_SANDBOX_SHA256   0x02
-#define NGX_EGRESS_SANDBOX_CIDRS    0x04
-#define NGX_EGRESS_SANDBOX_EXPIRES  0x08
-
-
-/* one sandbox file, as it is read */
-
-typedef struct {
-    ngx_egress_conf_t        *conf;
-    ngx_uint_t                seen;         /* NGX_EGRESS_SANDBOX_... */
-    ngx_uint_t                field;        /* the key before a value */
-    ngx_uint_t                depth;
-    ngx_uint_t                array;        /* unsigned  array:1; */
-    const char               *error;
-
-    ngx_egress_role_t        *role;
-    u_char                    token[NGX_EGRESS_SANDBOX_TOKEN];
-    time_t                    expires;
-    ngx_cidr_t                cidr[NGX_EGRESS_SANDBOX_SOURCES];
-    ngx_array_t               sources;
-} ngx_egress_sandbox_t;
-
-
-static ngx_int_t ngx_egress_sandbox_read(ngx_egress_conf_t *ecf,
-    ngx_str_t *id, ngx_egress_sandbox_t *sandbox, ngx_log_t *log);
-static ngx_uint_t ngx_egress_sandbox_judge(ngx_egress_sandbox_t *sandbox,
+static ngx_uint_t ngx_egress_sandbox_judge(ngx_egress_sandbox_t *box,
     struct sockaddr *client, ngx_egress_role_t **role);
 static ngx_uint_t ngx_egress_sandbox_id(ngx_str_t *id);
-static ngx_uint_t ngx_egress_sandbox_source(ngx_egress_sandbox_t *sandbox,
-    struct sockaddr *sockaddr);
-static ngx_uint_t ngx_egress_sandbox_proved(ngx_egress_sandbox_t *sandbox,
+static ngx_uint_t ngx_egress_sandbox_proved(ngx_egress_sandbox_t *box,
     ngx_str_t *token);
+static ngx_uint_t ngx_egress_sandbox_source(ngx_egress_sandbox_t *box,
+    struct sockaddr *sockaddr);
 
-static ngx_int_t ngx_egress_sandbox_parse(ngx_egress_sandbox_t *sandbox,
-    u_char *data, size_t len);
-static int ngx_egress_sandbox_refuse(ngx_egress_sandbox_t *sandbox,
-    const char *why);
-static int ngx_egress_sandbox_no(void *ctx);
-static int ngx_egress_sandbox_no_boolean(void *ctx, int value);
-static int ngx_egress_sandbox_no_number(void *ctx, const char *text,
-    size_t len);
-static int ngx_egress_sandbox_string(void *ctx, const unsigned char *text,
-    size_t len);
-static int ngx_egress_sandbox_map(void *ctx);
-static int ngx_egress_sandbox_key(void *ctx, const unsigned char *text,
-    size_t len);
-static int ngx_egress_sandbox_map_end(void *ctx);
-static int ngx_egress_sandbox_array(void *ctx);
-static int ngx_egress_sandbox_array_end(void *ctx);
-static ngx_int_t ngx_egress_sandbox_hex(u_char *dst, ngx_str_t *text);
-static time_t ngx_egress_sandbox_time(ngx_str_t *text);
+static ngx_egress_sandbox_t *ngx_egress_sandbox_find(ngx_egress_conf_t *ecf,
+    ngx_str_t *id, ngx_log_t *log);
+static ngx_uint_t ngx_egress_sandbox_due(ngx_egress_sandbox_t *box);
+static ngx_uint_t ngx_egress_sandbox_expired(ngx_egress_sandbox_t *box);
+static ngx_egress_sandbox_t *ngx_egress_sandbox_file(ngx_egress_conf_t *ecf,
+    ngx_egress_sandbox_t *box, ngx_str_t *id, ngx_log_t *log);
+static ngx_egress_sandbox_t *ngx_egress_sandbox_read(ngx_egress_conf_t *ecf,
+    ngx_egress_sandbox_t *box, ngx_str_t *id, ngx_str_t *path,
+    ngx_log_t *log);
+static ngx_egress_sandbox_t *ngx_egress_sandbox_made(ngx_egress_conf_t *ecf,
+    ngx_egress_sandbox_t *box, ngx_egress_sandbox_t *made, ngx_str_t *text,
+    ngx_log_t *log);
+static ngx_uint_t ngx_egress_sandbox_same(ngx_egress_sandbox_t *box,
+    ngx_file_info_t *fi);
+static void ngx_egress_sandbox_note(ngx_egress_sandbox_t *box,
+    ngx_file_info_t *fi);
+static ngx_egress_sandbox_t *ngx_egress_sandbox_keep(
+    ngx_egress_sandbox_t *box, ngx_log_t *log);
+static ngx_egress_sandbox_t *ngx_egress_sandbox_gone(
+    ngx_egress_sandbox_t *box, ngx_log_t *log);
 
-
-static struct {
-    ngx_str_t                 name;
-    ngx_uint_t                field;
-} ngx_egress_sandbox_fields[] = {
-    { ngx_string("role"), NGX_EGRESS_SANDBOX_ROLE },
-    { ngx_string("token_sha256"), NGX_EGRESS_SANDBOX_SHA256 },
-    { ngx_string("sources"), NGX_EGRESS_SANDBOX_CIDRS },
-    { ngx_string("expires"), NGX_EGRESS_SANDBOX_EXPIRES },
-    { ngx_null_string, 0 }
-};
-
-
-/* anything else than the fields above, of their types, is an error */
-
-static yajl_callbacks  ngx_egress_sandbox_callbacks = {
-    ngx_egress_sandbox_no,
-    ngx_egress_sandbox_no_boolean,
-    NULL,
-    NULL,
-    ngx_egress_sandbox_no_number,
-    ngx_egress_sandbox_string,
-    ngx_egress_sandbox_map,
-    ngx_egress_sandbox_key,
-    ngx_egress_sandbox_map_end,
-    ngx_egress_sandbox_array,
-    ngx_egress_sandbox_array_end
-};
+static ngx_egress_sandbox_t *ngx_egress_sandbox_create(
+    ngx_egress_conf_t *ecf, ngx_str_t *id, ngx_str_t *path);
+static void ngx_egress_sandbox_insert(ngx_egress_sandbox_t *box);
+static void ngx_egress_sandbox_rest(ngx_egress_sandboxes_t *all,
+    ngx_egress_sandbox_t *box);
+static void ngx_egress_sandbox_over(ngx_egress_sandbox_t *box,
+    ngx_uint_t reason);
+static void ngx_egress_sandbox_destroy(ngx_egress_sandbox_t *box);
 
 
 ngx_uint_t
 ngx_egress_identify(ngx_egress_conf_t *ecf, ngx_egress_identity_t *identity,
-    struct sockaddr *client, ngx_egress_role_t **role, ngx_log_t *log)
+    struct sockaddr *client, ngx_egress_role_t **role,
+    ngx_egress_sandbox_t **box, ngx_log_t *log)
 {
-    ngx_uint_t            reason;
-    ngx_egress_sandbox_t  sandbox;
+    ngx_uint_t             reason;
+    ngx_egress_sandbox_t  *found;
 
     *role = ecf->unidentified;
+    *box = NULL;
     identity->proved = 0;
 
     if (ecf->sandboxes.len == 0) {
@@ -124,17 +81,20 @@ ngx_egress_identify(ngx_egress_conf_t *ecf, ngx_egress_identity_t *identity,
         return NGX_EGRESS_PROXY_AUTH_REQUIRED;
     }
 
-    if (ngx_egress_sandbox_read(ecf, &identity->user, &sandbox, log) != NGX_OK
-        || !ngx_egress_sandbox_proved(&sandbox, &identity->token))
-    {
-        reason = NGX_EGRESS_SANDBOX_UNKNOWN;
+    found = ngx_egress_sandbox_find(ecf, &identity->user, log);
 
-    } else {
-        reason = ngx_egress_sandbox_judge(&sandbox, client, role);
-        identity->proved = (reason == NGX_EGRESS_ALLOWED);
+    if (found == NULL
+        || !ngx_egress_sandbox_proved(found, &identity->token))
+    {
+        return NGX_EGRESS_SANDBOX_UNKNOWN;
     }
 
-    ngx_explicit_memzero(sandbox.token, sizeof(sandbox.token));
+    reason = ngx_egress_sandbox_judge(found, client, role);
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+        identity->proved = 1;
+        *box = found;
+    }
 
     return reason;
 }
@@ -142,22 +102,26 @@ ngx_egress_identify(ngx_egress_conf_t *ecf, ngx_egress_identity_t *identity,
 
 ngx_uint_t
 ngx_egress_vouch(ngx_egress_conf_t *ecf, ngx_str_t *id,
-    struct sockaddr *client, ngx_egress_role_t **role, ngx_log_t *log)
+    struct sockaddr *client, ngx_egress_role_t **role,
+    ngx_egress_sandbox_t **box, ngx_log_t *log)
 {
-    ngx_uint_t            reason;
-    ngx_egress_sandbox_t  sandbox;
+    ngx_uint_t             reason;
+    ngx_egress_sandbox_t  *found;
 
     *role = NULL;
+    *box = NULL;
 
-    if (ecf->sandboxes.len == 0
-        || ngx_egress_sandbox_read(ecf, id, &sandbox, log) != NGX_OK)
-    {
+    found = ecf->sandboxes.len ? ngx_egress_sandbox_find(ecf, id, log) : NULL;
+
+    if (found == NULL) {
         return NGX_EGRESS_SANDBOX_UNKNOWN;
     }
 
-    reason = ngx_egress_sandbox_judge(&sandbox, client, role);
+    reason = ngx_egress_sandbox_judge(found, client, role);
 
-    ngx_explicit_memzero(sandbox.token, sizeof(sandbox.token));
+    if (reason == NGX_EGRESS_ALLOWED) {
+        *box = found;
+    }
 
     return reason;
 }
@@ -166,77 +130,20 @@ ngx_egress_vouch(ngx_egress_conf_t *ecf, ngx_str_t *id,
 /* what holds however a sandbox was told from others */
 
 static ngx_uint_t
-ngx_egress_sandbox_judge(ngx_egress_sandbox_t *sandbox,
-    struct sockaddr *client, ngx_egress_role_t **role)
+ngx_egress_sandbox_judge(ngx_egress_sandbox_t *box, struct sockaddr *client,
+    ngx_egress_role_t **role)
 {
-    if (!ngx_egress_sandbox_source(sandbox, client)) {
+    if (!ngx_egress_sandbox_source(box, client)) {
         return NGX_EGRESS_SANDBOX_UNKNOWN;
     }
 
-    if (sandbox->expires && sandbox->expires <= ngx_time()) {
+    if (ngx_egress_sandbox_expired(box)) {
         return NGX_EGRESS_SANDBOX_EXPIRED;
     }
 
-    *role = sandbox->role;
+    *role = box->role;
 
     return NGX_EGRESS_ALLOWED;
-}
-
-
-/* looked up by the name that was claimed, never by scanning (DESIGN 6.9) */
-
-static ngx_int_t
-ngx_egress_sandbox_read(ngx_egress_conf_t *ecf, ngx_str_t *id,
-    ngx_egress_sandbox_t *sandbox, ngx_log_t *log)
-{
-    u_char           *p, name[NGX_MAX_PATH], text[NGX_EGRESS_SECRET_LEN];
-    ssize_t           n;
-    ngx_str_t         path;
-    ngx_int_t         rc;
-    ngx_file_info_t   fi;
-
-    ngx_memzero(sandbox, sizeof(ngx_egress_sandbox_t));
-
-    sandbox->conf = ecf;
-    sandbox->sources.elts = sandbox->cidr;
-
-    ngx_str_set(&path, "default");
-    sandbox->role = ngx_egress_role_find(ecf, &path);
-
-    if (!ngx_egress_sandbox_id(id)
-        || ecf->sandboxes.len + id->len + sizeof("/.json") > NGX_MAX_PATH)
-    {
-        return NGX_ERROR;
-    }
-
-    p = ngx_sprintf(name, "%V/%V.json%Z", &ecf->sandboxes, id);
-
-    path.data = name;
-    path.len = p - name - 1;
-
-    if (access((char *) name, F_OK) == -1 && ngx_errno == NGX_ENOENT) {
-
-        /* no line in the error log for each guess of a client */
-
-        return NGX_ERROR;
-    }
-
-    n = ngx_egress_file_read(log, "sandbox", &path, text, sizeof(text), 0, 0,
-                             &fi);
-    if (n < 0) {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_egress_sandbox_parse(sandbox, text, n);
-
-    ngx_explicit_memzero(text, n);
-
-    if (rc != NGX_OK) {
-        ngx_log_error(NGX_LOG_ERR, log, 0, "sandbox \"%V\" %s", &path,
-                      sandbox->error);
-    }
-
-    return rc;
 }
 
 
@@ -270,21 +177,20 @@ ngx_egress_sandbox_id(ngx_str_t *id)
 /* the hash is of a value with enough randomness: one round of it is enough */
 
 static ngx_uint_t
-ngx_egress_sandbox_proved(ngx_egress_sandbox_t *sandbox, ngx_str_t *token)
+ngx_egress_sandbox_proved(ngx_egress_sandbox_t *box, ngx_str_t *token)
 {
     int           equal;
     u_char        digest[EVP_MAX_MD_SIZE];
     unsigned int  n;
 
-    if (!(sandbox->seen & NGX_EGRESS_SANDBOX_SHA256)
+    if (!box->has_token
         || EVP_Digest(token->data, token->len, digest, &n, EVP_sha256(), NULL)
            != 1)
     {
         return 0;
     }
 
-    equal = (CRYPTO_memcmp(digest, sandbox->token, sizeof(sandbox->token))
-             == 0);
+    equal = (CRYPTO_memcmp(digest, box->token, sizeof(box->token)) == 0);
 
     ngx_explicit_memzero(digest, sizeof(digest));
 
@@ -293,323 +199,574 @@ ngx_egress_sandbox_proved(ngx_egress_sandbox_t *sandbox, ngx_str_t *token)
 
 
 static ngx_uint_t
-ngx_egress_sandbox_source(ngx_egress_sandbox_t *sandbox,
+ngx_egress_sandbox_source(ngx_egress_sandbox_t *box,
     struct sockaddr *sockaddr)
 {
     u_char  *addr;
 
-    if (!(sandbox->seen & NGX_EGRESS_SANDBOX_CIDRS)) {
+    if (!box->has_sources) {
         return 1;
     }
 
     addr = ngx_egress_sockaddr_octets(sockaddr);
 
     return addr && ngx_egress_address_in(sockaddr->sa_family, addr,
-                                         &sandbox->sources);
+                                         &box->sources);
 }
 
 
-static ngx_int_t
-ngx_egress_sandbox_parse(ngx_egress_sandbox_t *sandbox, u_char *data,
-    size_t len)
+/*
+ * Looked up by the name that was claimed, never by scanning (DESIGN 6.9).
+ * Only files that are there, and good, are kept: names of a client's choice
+ * cost no memory.
+ */
+
+static ngx_egress_sandbox_t *
+ngx_egress_sandbox_find(ngx_egress_conf_t *ecf, ngx_str_t *id, ngx_log_t *log)
 {
-    yajl_handle  parser;
-    yajl_status  status;
+    uint32_t               hash;
+    ngx_egress_sandbox_t  *box;
 
-    parser = yajl_alloc(&ngx_egress_sandbox_callbacks, NULL, sandbox);
-
-    if (parser == NULL) {
-        sandbox->error = "can't be parsed without memory";
-        return NGX_ERROR;
+    if (!ngx_egress_sandbox_id(id) || ecf->boxes == NULL) {
+        return NULL;
     }
 
-    status = yajl_parse(parser, data, len);
+    hash = (uint32_t) ngx_egress_hash(ecf->shared->loop_key, id);
 
-    if (status == yajl_status_ok) {
-        status = yajl_complete_parse(parser);
+    box = (ngx_egress_sandbox_t *) ngx_str_rbtree_lookup(&ecf->boxes->names,
+                                                         id, hash);
+
+    if (box && !ngx_egress_sandbox_due(box)) {
+        return box;
     }
 
-    yajl_free(parser);
-
-    if (status != yajl_status_ok) {
-
-        if (sandbox->error == NULL) {
-            sandbox->error = "is not JSON";
-        }
-
-        return NGX_ERROR;
-    }
-
-    if (sandbox->role == NULL) {
-        sandbox->error = "names no role, and there is no role \"default\"";
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
+    return ngx_egress_sandbox_file(ecf, box, id, log);
 }
 
 
-static int
-ngx_egress_sandbox_refuse(ngx_egress_sandbox_t *sandbox, const char *why)
+static ngx_uint_t
+ngx_egress_sandbox_due(ngx_egress_sandbox_t *box)
 {
-    sandbox->error = why;
+    ngx_msec_t  interval;
 
-    return 0;
-}
+    interval = box->conf->secret_check;
 
-
-static int
-ngx_egress_sandbox_no(void *ctx)
-{
-    return ngx_egress_sandbox_refuse(ctx, "has a null");
-}
-
-
-static int
-ngx_egress_sandbox_no_boolean(void *ctx, int value)
-{
-    return ngx_egress_sandbox_refuse(ctx, "has a boolean");
-}
-
-
-static int
-ngx_egress_sandbox_no_number(void *ctx, const char *text, size_t len)
-{
-    return ngx_egress_sandbox_refuse(ctx, "has a number");
-}
-
-
-static int
-ngx_egress_sandbox_string(void *ctx, const unsigned char *text, size_t len)
-{
-    ngx_egress_sandbox_t *sandbox = ctx;
-
-    ngx_str_t  value;
-
-    value.data = (u_char *) text;
-    value.len = len;
-
-    if (sandbox->array != (sandbox->field == NGX_EGRESS_SANDBOX_CIDRS)) {
-        return ngx_egress_sandbox_refuse(sandbox, "has a value of another "
-                                         "type");
+    if (box->troubled) {
+        interval = ngx_min(interval, NGX_EGRESS_FILE_AGAIN);
     }
 
-    switch (sandbox->field) {
-
-    case NGX_EGRESS_SANDBOX_ROLE:
-        sandbox->role = ngx_egress_role_find(sandbox->conf, &value);
-
-        if (sandbox->role == NULL) {
-            return ngx_egress_sandbox_refuse(sandbox, "has an unknown role");
-        }
-
-        return 1;
-
-    case NGX_EGRESS_SANDBOX_SHA256:
-
-        if (ngx_egress_sandbox_hex(sandbox->token, &value) != NGX_OK) {
-            return ngx_egress_sandbox_refuse(sandbox,
-                                             "has an invalid token_sha256");
-        }
-
-        return 1;
-
-    case NGX_EGRESS_SANDBOX_EXPIRES:
-        sandbox->expires = ngx_egress_sandbox_time(&value);
-
-        if (sandbox->expires <= 0) {
-            return ngx_egress_sandbox_refuse(sandbox, "has invalid expires");
-        }
-
-        return 1;
-
-    case NGX_EGRESS_SANDBOX_CIDRS:
-
-        if (sandbox->sources.nelts == NGX_EGRESS_SANDBOX_SOURCES
-            || ngx_ptocidr(&value, &sandbox->cidr[sandbox->sources.nelts])
-               == NGX_ERROR)
-        {
-            return ngx_egress_sandbox_refuse(sandbox, "has invalid sources");
-        }
-
-        sandbox->sources.nelts++;
-
-        return 1;
-
-    default:
-        return ngx_egress_sandbox_refuse(sandbox, "is not an object");
-    }
+    return ngx_current_msec - box->checked >= interval;
 }
 
 
-static int
-ngx_egress_sandbox_map(void *ctx)
+ngx_uint_t
+ngx_egress_sandbox_check(ngx_egress_sandbox_t *box, ngx_log_t *log)
 {
-    ngx_egress_sandbox_t *sandbox = ctx;
+    if (box->reason == NGX_EGRESS_ALLOWED && ngx_egress_sandbox_due(box)) {
+        ngx_egress_sandbox_look(box, log);
 
-    if (sandbox->depth++) {
-        return ngx_egress_sandbox_refuse(sandbox, "has an object within");
-    }
-
-    return 1;
-}
-
-
-static int
-ngx_egress_sandbox_key(void *ctx, const unsigned char *text, size_t len)
-{
-    ngx_egress_sandbox_t *sandbox = ctx;
-
-    ngx_uint_t  i;
-
-    for (i = 0; ngx_egress_sandbox_fields[i].name.len; i++) {
-        if (ngx_egress_sandbox_fields[i].name.len == len
-            && ngx_memcmp(ngx_egress_sandbox_fields[i].name.data, text, len)
-               == 0)
-        {
-            break;
-        }
-    }
-
-    sandbox->field = ngx_egress_sandbox_fields[i].field;
-
-    if (sandbox->field == 0) {
-        return ngx_egress_sandbox_refuse(sandbox, "has an unknown field");
-    }
-
-    if (sandbox->seen & sandbox->field) {
-        return ngx_egress_sandbox_refuse(sandbox, "has a field twice");
-    }
-
-    sandbox->seen |= sandbox->field;
-
-    return 1;
-}
-
-
-static int
-ngx_egress_sandbox_map_end(void *ctx)
-{
-    return 1;
-}
-
-
-static int
-ngx_egress_sandbox_array(void *ctx)
-{
-    ngx_egress_sandbox_t *sandbox = ctx;
-
-    if (sandbox->array || sandbox->field != NGX_EGRESS_SANDBOX_CIDRS) {
-        return ngx_egress_sandbox_refuse(sandbox, "has an array where none "
-                                         "may be");
-    }
-
-    sandbox->array = 1;
-
-    return 1;
-}
-
-
-static int
-ngx_egress_sandbox_array_end(void *ctx)
-{
-    ngx_egress_sandbox_t *sandbox = ctx;
-
-    sandbox->array = 0;
-
-    return 1;
-}
-
-
-static ngx_int_t
-ngx_egress_sandbox_hex(u_char *dst, ngx_str_t *text)
-{
-    size_t     i;
-    ngx_int_t  n;
-
-    if (text->len != 2 * NGX_EGRESS_SANDBOX_TOKEN) {
-        return NGX_ERROR;
-    }
-
-    for (i = 0; i < NGX_EGRESS_SANDBOX_TOKEN; i++) {
-        n = ngx_hextoi(text->data + 2 * i, 2);
-
-        if (n == NGX_ERROR) {
-            return NGX_ERROR;
-        }
-
-        dst[i] = (u_char) n;
-    }
-
-    return NGX_OK;
-}
-
-
-/* RFC 3339, 5.6; seconds since the epoch, or -1 */
-
-static time_t
-ngx_egress_sandbox_time(ngx_str_t *text)
-{
-    int          hours, minutes, n;
-    char         buf[40], sign[2];
-    time_t       t;
-    struct tm    tm;
-
-    if (text->len < sizeof("1970-01-01T00:00:00Z") - 1
-        || text->len >= sizeof(buf)
-        || ngx_strlchr(text->data, text->data + text->len, '\0'))
+    } else if (box->reason == NGX_EGRESS_ALLOWED
+               && ngx_egress_sandbox_expired(box))
     {
-        return -1;
+        ngx_egress_sandbox_over(box, NGX_EGRESS_SANDBOX_EXPIRED);
     }
 
-    ngx_memcpy(buf, text->data, text->len);
-    buf[text->len] = '\0';
+    return box->reason;
+}
 
-    ngx_memzero(&tm, sizeof(struct tm));
-    n = 0;
 
-    if (sscanf(buf, "%4d-%2d-%2d%*1[Tt ]%2d:%2d:%2d%n", &tm.tm_year,
-               &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec,
-               &n)
-        != 6
-        || n != sizeof("1970-01-01T00:00:00") - 1
-        || tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1
-        || tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59
-        || tm.tm_sec > 60)
+void
+ngx_egress_sandbox_look(ngx_egress_sandbox_t *box, ngx_log_t *log)
+{
+    /* of another one that came of it, or none, nothing is left to be told */
+
+    if (ngx_egress_sandbox_file(box->conf, box, &box->sn.str, log) == box
+        && ngx_egress_sandbox_expired(box))
     {
-        return -1;
+        ngx_egress_sandbox_over(box, NGX_EGRESS_SANDBOX_EXPIRED);
+    }
+}
+
+
+static ngx_uint_t
+ngx_egress_sandbox_expired(ngx_egress_sandbox_t *box)
+{
+    return box->expires && box->expires <= ngx_time();
+}
+
+
+/*
+ * Looks at the file.  "box" is what is known of it by now, or NULL; returns
+ * what holds from now on, the same or another one, or NULL.
+ */
+
+static ngx_egress_sandbox_t *
+ngx_egress_sandbox_file(ngx_egress_conf_t *ecf, ngx_egress_sandbox_t *box,
+    ngx_str_t *id, ngx_log_t *log)
+{
+    u_char           *p, name[NGX_MAX_PATH];
+    ngx_err_t         err;
+    ngx_str_t         path;
+    ngx_file_info_t   fi;
+
+    if (ecf->sandboxes.len + id->len + sizeof("/.json") > NGX_MAX_PATH) {
+        return NULL;
     }
 
-    if (buf[n] == '.') {
-        n++;
-        n += strspn(buf + n, "0123456789");
+    if (box) {
+        path = box->path;
+        box->checked = ngx_current_msec;
+
+    } else {
+        p = ngx_sprintf(name, "%V/%V.json%Z", &ecf->sandboxes, id);
+
+        path.data = name;
+        path.len = p - name - 1;
     }
 
-    hours = 0;
-    minutes = 0;
-    sign[0] = '+';
+    if (ngx_file_info(path.data, &fi) == NGX_FILE_ERROR) {
 
-    if (ngx_strcasecmp((u_char *) buf + n, (u_char *) "z") != 0
-        && (strlen(buf + n) != sizeof("+00:00") - 1
-            || sscanf(buf + n, "%1[+-]%2d:%2d", sign, &hours, &minutes)
-               != 3
-            || hours > 23 || minutes > 59))
+        err = ngx_errno;
+
+        if (ngx_egress_file_error(err) == NGX_EGRESS_FILE_GONE) {
+
+            /* no line in the error log for each guess of a client */
+
+            return ngx_egress_sandbox_gone(box, log);
+        }
+
+        ngx_log_error(NGX_LOG_ERR, log, err, "sandbox \"%V\": "
+                      ngx_file_info_n " failed", &path);
+
+        return (ngx_egress_file_error(err) == NGX_EGRESS_FILE_TROUBLE)
+               ? ngx_egress_sandbox_keep(box, log)
+               : ngx_egress_sandbox_gone(box, log);
+    }
+
+    if (box && !box->troubled && !box->fresh
+        && ngx_egress_sandbox_same(box, &fi))
     {
-        return -1;
+        return box;
     }
 
-    tm.tm_year -= 1900;
-    tm.tm_mon--;
+    return ngx_egress_sandbox_read(ecf, box, id, &path, log);
+}
 
-    t = timegm(&tm);
 
-    if (t == (time_t) -1) {
-        return -1;
+static ngx_egress_sandbox_t *
+ngx_egress_sandbox_read(ngx_egress_conf_t *ecf, ngx_egress_sandbox_t *box,
+    ngx_str_t *id, ngx_str_t *path, ngx_log_t *log)
+{
+    u_char                 data[NGX_EGRESS_SECRET_LEN + 3];
+    u_char                 digest[EVP_MAX_MD_SIZE];
+    ssize_t                n;
+    ngx_str_t              text;
+    unsigned int           len;
+    ngx_file_info_t        fi;
+    ngx_egress_sandbox_t  *made;
+
+    ngx_memzero(&fi, sizeof(ngx_file_info_t));
+
+    n = ngx_egress_file_read(log, "sandbox", path, data, sizeof(data), 0, 0,
+                             &fi);
+
+    if (n == NGX_EGRESS_FILE_TROUBLE
+        || (n == NGX_EGRESS_FILE_BAD && !ngx_egress_file_settled(&fi)))
+    {
+        return ngx_egress_sandbox_keep(box, log);
     }
 
-    n = hours * 3600 + minutes * 60;
+    if (n < 0) {
+        return ngx_egress_sandbox_gone(box, log);
+    }
 
-    return (sign[0] == '-') ? t + n : t - n;
+    text.data = data;
+    text.len = n;
+
+    made = NULL;
+
+    if (EVP_Digest(data, n, digest, &len, EVP_sha256(), NULL) != 1) {
+        box = ngx_egress_sandbox_keep(box, log);
+        goto done;
+    }
+
+    if (box && ngx_memcmp(box->digest, digest, sizeof(box->digest)) == 0) {
+
+        /* written once more, with the same words */
+
+        ngx_egress_sandbox_note(box, &fi);
+        goto done;
+    }
+
+    made = ngx_egress_sandbox_create(ecf, id, path);
+
+    if (made == NULL) {
+        box = ngx_egress_sandbox_keep(box, log);
+        goto done;
+    }
+
+    ngx_memcpy(made->digest, digest, sizeof(made->digest));
+    ngx_egress_sandbox_note(made, &fi);
+
+    box = ngx_egress_sandbox_made(ecf, box, made, &text, log);
+
+done:
+
+    ngx_explicit_memzero(data, n);
+
+    return box;
+}
+
+
+/* another file than the one that was known, or the first one */
+
+static ngx_egress_sandbox_t *
+ngx_egress_sandbox_made(ngx_egress_conf_t *ecf, ngx_egress_sandbox_t *box,
+    ngx_egress_sandbox_t *made, ngx_str_t *text, ngx_log_t *log)
+{
+    const char  *why;
+
+    why = ngx_egress_sandbox_parse(made, text->data, text->len);
+
+    if (why == NULL) {
+
+        if (box) {
+            ngx_egress_sandbox_over(box, NGX_EGRESS_SANDBOX_REVOKED);
+        }
+
+        ngx_egress_sandbox_insert(made);
+
+        return made;
+    }
+
+    /* somebody may be just writing it: truncate, then write */
+
+    if (box && !ngx_egress_file_settled(&made->fi)) {
+        ngx_egress_sandbox_destroy(made);
+        return ngx_egress_sandbox_keep(box, log);
+    }
+
+    ngx_log_error(NGX_LOG_ERR, log, 0, "sandbox \"%V\" %s", &made->path, why);
+
+    ngx_egress_sandbox_destroy(made);
+
+    return ngx_egress_sandbox_gone(box, log);
+}
+
+
+static ngx_uint_t
+ngx_egress_sandbox_same(ngx_egress_sandbox_t *box, ngx_file_info_t *fi)
+{
+    ngx_file_info_t *known = &box->fi;
+
+    return ngx_file_uniq(known) == ngx_file_uniq(fi)
+           && known->st_dev == fi->st_dev
+           && known->st_mtim.tv_sec == fi->st_mtim.tv_sec
+           && known->st_mtim.tv_nsec == fi->st_mtim.tv_nsec
+           && known->st_ctim.tv_sec == fi->st_ctim.tv_sec
+           && known->st_ctim.tv_nsec == fi->st_ctim.tv_nsec
+           && ngx_file_size(known) == ngx_file_size(fi);
+}
+
+
+/*
+ * A file that was written a moment ago may be written again within one tick of
+ * the clock that stamps it: it is then read once more.
+ */
+
+static void
+ngx_egress_sandbox_note(ngx_egress_sandbox_t *box, ngx_file_info_t *fi)
+{
+    box->fi = *fi;
+    box->fresh = !ngx_egress_file_settled(fi);
+    box->checked = ngx_current_msec;
+    box->troubled = 0;
+}
+
+
+/* what can't be read holds as it was, for a while */
+
+static ngx_egress_sandbox_t *
+ngx_egress_sandbox_keep(ngx_egress_sandbox_t *box, ngx_log_t *log)
+{
+    if (box == NULL) {
+        return NULL;
+    }
+
+    if (box->troubled == 0) {
+        box->troubled = ngx_current_msec ? ngx_current_msec : 1;
+        return box;
+    }
+
+    if (ngx_current_msec - box->troubled < NGX_EGRESS_FILE_GRACE) {
+        return box;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, log, 0, "sandbox \"%V\" can't be read",
+                  &box->path);
+
+    return ngx_egress_sandbox_gone(box, log);
+}
+
+
+static ngx_egress_sandbox_t *
+ngx_egress_sandbox_gone(ngx_egress_sandbox_t *box, ngx_log_t *log)
+{
+    if (box) {
+        ngx_egress_sandbox_over(box, NGX_EGRESS_SANDBOX_REVOKED);
+    }
+
+    return NULL;
+}
+
+
+ngx_egress_sandbox_t *
+ngx_egress_sandbox_by_hash(ngx_egress_sandboxes_t *all, uint32_t hash)
+{
+    ngx_rbtree_node_t  *node, *sentinel;
+
+    node = all->names.root;
+    sentinel = all->names.sentinel;
+
+    while (node != sentinel) {
+
+        if (hash == node->key) {
+            return (ngx_egress_sandbox_t *) node;
+        }
+
+        node = (hash < node->key) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+ngx_egress_sandbox_binding_t *
+ngx_egress_sandbox_bound(ngx_egress_sandbox_t *box,
+    ngx_egress_binding_t *binding)
+{
+    ngx_uint_t                     i;
+    ngx_egress_sandbox_binding_t  *bound;
+
+    if (box == NULL) {
+        return NULL;
+    }
+
+    bound = box->bindings.elts;
+
+    for (i = 0; i < box->bindings.nelts; i++) {
+        if (bound[i].binding == binding) {
+            return &bound[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_str_t *
+ngx_egress_sandbox_placeholder(ngx_egress_sandbox_t *box,
+    ngx_egress_binding_t *binding)
+{
+    ngx_egress_sandbox_binding_t  *bound;
+
+    bound = ngx_egress_sandbox_bound(box, binding);
+
+    return (bound && bound->sn.str.len) ? &bound->sn.str : NULL;
+}
+
+
+ngx_egress_sandbox_t *
+ngx_egress_sandbox_owner(ngx_egress_conf_t *ecf, ngx_str_t *text)
+{
+    ngx_str_node_t          *sn;
+    ngx_egress_sandboxes_t  *all;
+
+    all = ecf->boxes;
+
+    if (all == NULL || all->placeholders.root == all->placeholders.sentinel
+        || text->len < NGX_EGRESS_PLACEHOLDER_LEN)
+    {
+        return NULL;
+    }
+
+    sn = ngx_str_rbtree_lookup(&all->placeholders, text,
+                               (uint32_t) ngx_egress_hash(ecf->hash_key,
+                                                          text));
+
+    return sn ? ((ngx_egress_sandbox_binding_t *) sn)->box : NULL;
+}
+
+
+static ngx_egress_sandbox_t *
+ngx_egress_sandbox_create(ngx_egress_conf_t *ecf, ngx_str_t *id,
+    ngx_str_t *path)
+{
+    u_char                *p;
+    ngx_pool_t            *pool;
+    ngx_egress_sandbox_t  *box;
+
+    /* it outlives the connection whose log is at hand */
+
+    pool = ngx_create_pool(1024, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    box = ngx_pcalloc(pool, sizeof(ngx_egress_sandbox_t));
+    p = ngx_pnalloc(pool, id->len + path->len + 1);
+
+    if (box == NULL || p == NULL) {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    box->pool = pool;
+    box->conf = ecf;
+
+    box->sn.str.data = p;
+    box->sn.str.len = id->len;
+
+    p = ngx_cpymem(p, id->data, id->len);
+
+    box->path.data = p;
+    box->path.len = path->len;
+
+    p = ngx_cpymem(p, path->data, path->len);
+    *p = '\0';
+
+    ngx_queue_init(&box->lives);
+
+    return box;
+}
+
+
+static void
+ngx_egress_sandbox_insert(ngx_egress_sandbox_t *box)
+{
+    ngx_uint_t                     i;
+    ngx_egress_conf_t             *ecf;
+    ngx_egress_sandboxes_t        *all;
+    ngx_egress_sandbox_binding_t  *bound;
+
+    ecf = box->conf;
+    all = ecf->boxes;
+
+    box->sn.node.key = (uint32_t) ngx_egress_hash(ecf->shared->loop_key,
+                                                  &box->sn.str);
+
+    ngx_rbtree_insert(&all->names, &box->sn.node);
+
+    bound = box->bindings.elts;
+
+    for (i = 0; i < box->bindings.nelts; i++) {
+
+        if (bound[i].sn.str.len == 0) {
+            continue;
+        }
+
+        bound[i].sn.node.key = (uint32_t) ngx_egress_hash(ecf->hash_key,
+                                                          &bound[i].sn.str);
+
+        ngx_rbtree_insert(&all->placeholders, &bound[i].sn.node);
+    }
+
+    ngx_egress_sandbox_rest(all, box);
+}
+
+
+/* the last one in use is the last one to be dropped */
+
+static void
+ngx_egress_sandbox_rest(ngx_egress_sandboxes_t *all, ngx_egress_sandbox_t *box)
+{
+    ngx_queue_t           *q;
+    ngx_egress_sandbox_t  *oldest;
+
+    ngx_queue_insert_tail(&all->idle, &box->queue);
+
+    if (++all->nidle > NGX_EGRESS_SANDBOX_IDLE) {
+        q = ngx_queue_head(&all->idle);
+        oldest = ngx_queue_data(q, ngx_egress_sandbox_t, queue);
+
+        ngx_egress_sandbox_over(oldest, NGX_EGRESS_SANDBOX_UNKNOWN);
+    }
+}
+
+
+/*
+ * It counts no more from now on.  What is open is closed by the timer: the
+ * request that has found it out is still to be answered.
+ */
+
+static void
+ngx_egress_sandbox_over(ngx_egress_sandbox_t *box, ngx_uint_t reason)
+{
+    ngx_uint_t                     i;
+    ngx_egress_sandboxes_t        *all;
+    ngx_egress_sandbox_binding_t  *bound;
+
+    all = box->conf->boxes;
+
+    ngx_rbtree_delete(&all->names, &box->sn.node);
+
+    bound = box->bindings.elts;
+
+    for (i = 0; i < box->bindings.nelts; i++) {
+        if (bound[i].sn.str.len) {
+            ngx_rbtree_delete(&all->placeholders, &bound[i].sn.node);
+        }
+    }
+
+    ngx_queue_remove(&box->queue);
+
+    if (reason == NGX_EGRESS_SANDBOX_REVOKED && !all->told) {
+        ngx_egress_ban(box->conf, (uint32_t) box->sn.node.key);
+    }
+
+    if (ngx_queue_empty(&box->lives)) {
+        all->nidle--;
+        ngx_egress_sandbox_destroy(box);
+        return;
+    }
+
+    all->nused--;
+
+    box->reason = reason;
+    box->ended = ngx_current_msec;
+
+    ngx_queue_insert_tail(&all->over, &box->queue);
+
+    ngx_egress_live_timer(all);
+}
+
+
+void
+ngx_egress_sandbox_idle(ngx_egress_sandbox_t *box)
+{
+    ngx_egress_sandboxes_t  *all;
+
+    all = box->conf->boxes;
+
+    ngx_queue_remove(&box->queue);
+
+    if (box->reason != NGX_EGRESS_ALLOWED) {
+        ngx_egress_sandbox_destroy(box);
+        return;
+    }
+
+    all->nused--;
+
+    ngx_egress_sandbox_rest(all, box);
+}
+
+
+static void
+ngx_egress_sandbox_destroy(ngx_egress_sandbox_t *box)
+{
+    ngx_explicit_memzero(box->token, sizeof(box->token));
+
+    ngx_destroy_pool(box->pool);
 }
 
 

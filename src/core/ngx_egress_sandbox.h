@@ -22,6 +22,95 @@ typedef struct {
 } ngx_egress_identity_t;
 
 
+#define NGX_EGRESS_SANDBOX_TOKEN    32      /* octets of SHA-256 */
+
+
+typedef struct ngx_egress_live_s  ngx_egress_live_t;
+
+/*
+ * Closes what a client has open, since "reason".  It may be called again for
+ * as long as that has not ended, and must not end it before it returns.
+ */
+typedef void (*ngx_egress_live_pt)(ngx_egress_live_t *live,
+    ngx_uint_t reason);
+
+
+/* what a sandbox file says of one binding */
+
+typedef struct {
+    ngx_str_node_t            sn;           /* its placeholder; may be empty */
+    ngx_egress_sandbox_t     *box;
+    ngx_egress_binding_t     *binding;
+    ngx_array_t              *repos;        /* ngx_egress_repo_t, or NULL */
+} ngx_egress_sandbox_binding_t;
+
+
+/*
+ * A sandbox file as it was read, in one worker.  What it says never changes:
+ * of a file that has changed another object is made, and this one is over.
+ */
+
+struct ngx_egress_sandbox_s {
+    ngx_str_node_t            sn;           /* its name */
+    ngx_queue_t               queue;        /* idle, used or over */
+    ngx_queue_t               lives;        /* ngx_egress_live_t */
+    ngx_pool_t               *pool;
+    ngx_egress_conf_t        *conf;
+    ngx_str_t                 path;
+
+    ngx_egress_role_t        *role;
+    u_char                    token[NGX_EGRESS_SANDBOX_TOKEN];
+    time_t                    expires;
+    ngx_array_t               sources;      /* ngx_cidr_t */
+    ngx_array_t               bindings;     /* ngx_egress_sandbox_binding_t */
+
+    ngx_file_info_t           fi;
+    u_char                    digest[NGX_EGRESS_SANDBOX_TOKEN];
+    ngx_msec_t                checked;
+    ngx_msec_t                troubled;     /* since when, or 0 */
+    ngx_msec_t                ended;        /* since when, once it is over */
+    ngx_uint_t                reason;       /* why it is over, or allowed */
+
+    unsigned                  has_token:1;
+    unsigned                  has_sources:1;
+    unsigned                  fresh:1;      /* just written when it was read */
+    unsigned                  told:1;
+};
+
+
+/* one thing that is open: a connection, a request, a use of a secret */
+
+struct ngx_egress_live_s {
+    ngx_queue_t               queue;
+    ngx_egress_sandbox_t     *box;
+    ngx_egress_secret_t      *secret;
+    ngx_egress_sandboxes_t   *all;          /* beside a secret */
+    time_t                    ttl;          /* of the secret; 0: none */
+    ngx_egress_live_pt        handler;
+    void                     *data;
+};
+
+
+/* those of a worker */
+
+struct ngx_egress_sandboxes_s {
+    ngx_rbtree_t              names;        /* those that are not over */
+    ngx_rbtree_node_t         sentinel;
+    ngx_rbtree_t              placeholders; /* ngx_egress_sandbox_binding_t */
+    ngx_rbtree_node_t         placeholders_sentinel;
+    ngx_queue_t               idle;         /* longest out of use first */
+    ngx_uint_t                nidle;
+    ngx_queue_t               used;         /* longest not seen to first */
+    ngx_uint_t                nused;
+    ngx_queue_t               over;         /* with something open */
+    ngx_queue_t               secrets;      /* that requests carry now */
+    ngx_uint_t                nsecrets;
+    ngx_event_t               timer;
+    ngx_atomic_uint_t         nbans;        /* those of the zone seen so far */
+    ngx_uint_t                told;         /* unsigned:1; by another worker */
+};
+
+
 /*
  * ngx_egress_sandbox.c: who a client is, DESIGN 6.9.
  */
@@ -29,12 +118,15 @@ char *ngx_egress_sandboxes(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
  * Finds the role of a client, by the name and token that it gives.  "client"
- * is its address.  Returns NGX_EGRESS_ALLOWED with *role set, or the reason to
- * refuse: proxy_auth_required where it may try again with an identity.
+ * is its address.  Returns NGX_EGRESS_ALLOWED with *role set, and *box where
+ * an identity was proved; or the reason to refuse: proxy_auth_required where
+ * it may try again with an identity.
+ *
+ * *box is there until control goes back to nginx, unless it is joined.
  */
 ngx_uint_t ngx_egress_identify(ngx_egress_conf_t *ecf,
     ngx_egress_identity_t *identity, struct sockaddr *client,
-    ngx_egress_role_t **role, ngx_log_t *log);
+    ngx_egress_role_t **role, ngx_egress_sandbox_t **box, ngx_log_t *log);
 
 /*
  * The same for a name that the operator's configuration vouches for, so that
@@ -42,7 +134,90 @@ ngx_uint_t ngx_egress_identify(ngx_egress_conf_t *ecf,
  * never makes a client one without an identity.
  */
 ngx_uint_t ngx_egress_vouch(ngx_egress_conf_t *ecf, ngx_str_t *id,
-    struct sockaddr *client, ngx_egress_role_t **role, ngx_log_t *log);
+    struct sockaddr *client, ngx_egress_role_t **role,
+    ngx_egress_sandbox_t **box, ngx_log_t *log);
+
+/*
+ * Looks at the file of a sandbox that was joined, if it is time to.  Returns
+ * NGX_EGRESS_ALLOWED, or why it is over: sandbox_revoked, sandbox_expired.
+ */
+ngx_uint_t ngx_egress_sandbox_check(ngx_egress_sandbox_t *box,
+    ngx_log_t *log);
+
+/* The same at once, by a worker's timer or since another worker has said so. */
+void ngx_egress_sandbox_look(ngx_egress_sandbox_t *box, ngx_log_t *log);
+
+/* The sandbox with this hash of its name that is not over, or NULL. */
+ngx_egress_sandbox_t *ngx_egress_sandbox_by_hash(
+    ngx_egress_sandboxes_t *all, uint32_t hash);
+
+/* Once nothing of it is open any more; it may be freed by this. */
+void ngx_egress_sandbox_idle(ngx_egress_sandbox_t *box);
+
+/* What its file says of a binding, or NULL; "box" may be NULL. */
+ngx_egress_sandbox_binding_t *ngx_egress_sandbox_bound(
+    ngx_egress_sandbox_t *box, ngx_egress_binding_t *binding);
+
+/*
+ * The placeholder that is valid for "box" at a binding, where its file has
+ * one; else NULL: those of the configuration are.
+ */
+ngx_str_t *ngx_egress_sandbox_placeholder(ngx_egress_sandbox_t *box,
+    ngx_egress_binding_t *binding);
+
+/* A sandbox, of those that this worker knows, with such a placeholder. */
+ngx_egress_sandbox_t *ngx_egress_sandbox_owner(ngx_egress_conf_t *ecf,
+    ngx_str_t *text);
+
+
+/*
+ * ngx_egress_sandbox_file.c: fills in "box" by the text of its file.  Returns
+ * NULL, or what is wrong with it.
+ */
+const char *ngx_egress_sandbox_parse(ngx_egress_sandbox_t *box, u_char *data,
+    size_t len);
+
+
+/*
+ * ngx_egress_live.c: what is open, and has to be closed when the sandbox or
+ * the secret behind it is gone (DESIGN 6.9).
+ */
+
+/* Prepares a worker. */
+ngx_int_t ngx_egress_live_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf);
+
+/* A thing that ends with "pool", not joined yet; NULL without memory. */
+ngx_egress_live_t *ngx_egress_live_create(ngx_pool_t *pool,
+    ngx_egress_live_pt handler, void *data);
+
+/* Makes it one of a sandbox, and of no other; a reference to "box". */
+void ngx_egress_live_join(ngx_egress_live_t *live, ngx_egress_sandbox_t *box);
+
+/*
+ * Makes it one that carries a secret, that of "sandbox" where each has its own,
+ * no older than "ttl" unless that is 0.
+ */
+void ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
+    ngx_egress_secret_t *secret, ngx_str_t *sandbox, time_t ttl);
+
+/* Makes it nobody's. */
+void ngx_egress_live_leave(ngx_egress_live_t *live);
+
+/*
+ * Ends a connection as nginx ends those of a worker that has to go: its own
+ * handler is told, soon.  With "reset" nothing that waits to be sent is sent.
+ */
+void ngx_egress_sever(ngx_connection_t *c, ngx_uint_t reset);
+
+/* The same without its socket, for a stream of HTTP/2, which has none. */
+void ngx_egress_end(ngx_connection_t *c);
+
+/* Starts the timer of a worker that has something to look after. */
+void ngx_egress_live_timer(ngx_egress_sandboxes_t *all);
+
+/* Tells other workers of a sandbox that is gone, by the hash of its name. */
+void ngx_egress_ban(ngx_egress_conf_t *ecf, uint32_t hash);
+
 
 /*
  * Finds out whether the text of an "egress_sandbox" is made of what a client

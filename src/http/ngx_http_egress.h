@@ -122,22 +122,33 @@ typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 typedef struct {
     ngx_uint_t                     refs;
     ngx_uint_t                     generation;
+    ngx_uint_t                     of;          /* a secret, or a binding */
+    size_t                         sandbox_len;
+    u_char                         sandbox[NGX_EGRESS_SANDBOX_ID_LEN];
     ngx_egress_redact_t           *redact;
     size_t                         size;
 } ngx_http_egress_spellings_t;
 
 
+typedef struct ngx_http_egress_ctx_s  ngx_http_egress_ctx_t;
+
+
 /*
  * The state of a request, kept by a cleanup of the main request's pool: it
- * outlives internal redirects, which clear module contexts (P10).
+ * outlives internal redirects, which clear module contexts (P10).  Its memory
+ * is a worker's own and used again, since with it a pool would need a block
+ * more.
  */
 
-typedef struct {
+struct ngx_http_egress_ctx_s {
+    ngx_http_egress_ctx_t         *next;        /* among the spare ones */
     ngx_http_request_t            *request;
     ngx_egress_conf_t             *conf;
     ngx_egress_record_t           *record;
     ngx_egress_role_t             *role;
     ngx_str_t                      sandbox;     /* empty: none */
+    ngx_egress_sandbox_t          *box;         /* the same, or NULL */
+    ngx_egress_live_t             *live;        /* a reference to it */
     ngx_egress_request_t           req;
     ngx_uint_t                     reason;
     ngx_uint_t                     would;       /* the same, "mode report" */
@@ -226,7 +237,14 @@ typedef struct {
     unsigned                       not_http:1;
     unsigned                       not_tls:1;
     unsigned                       websocket:1; /* version 13 */
-} ngx_http_egress_ctx_t;
+    unsigned                       cut:1;       /* ended by us, at any point */
+
+    /* not cleared at the start */
+
+    ngx_http_egress_copy_t         some_copies[4];
+    ngx_http_egress_copy_t         some_kept[2];
+    ngx_http_egress_addr_t         addr;        /* of a pooled connection */
+};
 
 
 /* what a client's header field is to us; the value of the "names" hash */
@@ -298,12 +316,27 @@ ngx_uint_t ngx_http_egress_inspected(ngx_http_request_t *r,
 
 
 /*
+ * ngx_http_egress_media.c: what Content-Type tells of a body to be inspected.
+ */
+
+/* Tells whether the charset is UTF-8 for any server, or not told at all. */
+ngx_uint_t ngx_http_egress_media_charset(ngx_str_t *type);
+
+/*
+ * Tells a body in which some server could find a form: in a string of JSON an
+ * ampersand is a letter, for a server that goes by the type it begins the next
+ * parameter.  Without a type it is a form for some, too.
+ */
+ngx_uint_t ngx_http_egress_media_form(ngx_str_t *type, ngx_str_t *body);
+
+
+/*
  * ngx_http_egress_identity.c: who asks, DESIGN 6.9.
  */
 
 /*
  * Finds out for this one request whose it is: what a gateway has learned
- * comes first, then "egress_sandbox".  Sets ctx->role and ctx->sandbox.
+ * comes first, then "egress_sandbox".  Sets ctx->role, ctx->sandbox, ctx->box.
  * Returns NGX_EGRESS_ALLOWED; proxy_auth_required where there is no identity
  * and one is needed; or why an identity is refused.
  */
@@ -317,6 +350,14 @@ ngx_uint_t ngx_http_egress_identify(ngx_http_request_t *r,
  */
 ngx_uint_t ngx_http_egress_identify_basic(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_identity_t *identity);
+
+/*
+ * Tells whether a text that the client sent is a placeholder of "cred" that is
+ * valid for its sandbox.
+ */
+ngx_uint_t ngx_http_egress_swappable(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred,
+    ngx_str_t *text);
 
 char *ngx_http_egress_sandbox(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
@@ -347,6 +388,25 @@ ngx_uint_t ngx_http_egress_role(ngx_http_egress_ctx_t *ctx);
 ngx_uint_t ngx_http_egress_report(ngx_http_egress_ctx_t *ctx,
     ngx_uint_t reason);
 
+
+/*
+ * ngx_http_egress_live.c: what is closed when access is cut off, DESIGN 6.9.
+ */
+
+/*
+ * The request, and its connection if "connection" is set, belong to ctx->box
+ * from now on.  Returns NGX_EGRESS_ALLOWED, or limit_reached without memory.
+ */
+ngx_uint_t ngx_http_egress_live(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t connection);
+
+/* The request carries the secret of a credential from now on. */
+ngx_int_t ngx_http_egress_live_secret(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_credential_t *cred);
+
+/* Looks once more whether the sandbox and the secrets may still be used. */
+ngx_uint_t ngx_http_egress_still(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 
 /*
  * ngx_http_egress_self.c, ngx_http_egress_env.c, ngx_http_egress_policy.c:
@@ -403,6 +463,13 @@ ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
  * NGX_EGRESS_ALLOWED where the request may go on.
  */
 ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * ngx_http_egress_tripwire.c: tells whether a client sent the value of a
+ * secret, or one that it had, in a field that may carry a credential; logs it.
+ */
+ngx_uint_t ngx_http_egress_tripwire(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
 /* Looks once more whether the secrets that were decided on may be used. */
@@ -481,14 +548,16 @@ ngx_int_t ngx_http_egress_pool_init(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf);
 
 /*
- * Takes an idle connection to "bound"; its logs are set to "log".  With "age"
+ * Takes an idle connection to "bound"; its logs are set to "log".  Where the
+ * binding has secrets of sandboxes, it is one that "sandbox" used.  With "age"
  * it is at most so many ms idle, and looked at once more for a close that
  * nobody has read; 0 is for requests that may be repeated.  "addr" gets its
  * address, unless the binding has a fixed one.  Returns NULL where there is
  * none.
  */
 ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
-    ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log);
+    ngx_str_t *sandbox, ngx_msec_t age, ngx_http_egress_addr_t *addr,
+    ngx_log_t *log);
 
 /*
  * Takes over a connection that is idle now; "generation" is that of the secrets
@@ -496,7 +565,8 @@ ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
  * can't be kept: it then stays the caller's.
  */
 ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
-    ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation);
+    ngx_str_t *sandbox, ngx_connection_t *c, ngx_peer_connection_t *pc,
+    ngx_uint_t generation);
 
 #if (NGX_HTTP_SSL)
 

@@ -74,7 +74,9 @@ ngx_http_egress_credential(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return reason;
     }
 
-    if (ctx->foreign && binding->foreign_refused) {
+    if (ngx_http_egress_tripwire(r, ctx)
+        || (ctx->foreign && binding->foreign_refused))
+    {
         return NGX_EGRESS_FOREIGN_CREDENTIAL;
     }
 
@@ -149,7 +151,6 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     u_char                      *buf;
     ngx_int_t                    rc;
     ngx_str_t                   *value;
-    ngx_array_t                 *all;
     ngx_http_egress_field_t     *field;
     ngx_egress_authorization_t  *auth;
 
@@ -161,7 +162,6 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     value = &field->header->value;
     auth = &field->auth;
-    all = &cred->placeholders;
 
     if (header->affixed) {
         rc = ngx_egress_authorization_parse_affixed(value, &header->prefix,
@@ -188,18 +188,15 @@ ngx_http_egress_swap_field(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
             return NGX_EGRESS_ALLOWED;
 
         case NGX_EGRESS_AUTH_PLAIN:
-            field->user = (ngx_egress_placeholder_find(ctx->conf, all,
-                                                       &auth->token)
-                           != NULL);
+            field->user = ngx_http_egress_swappable(r, ctx, cred,
+                                                    &auth->token);
             break;
 
         default: /* NGX_EGRESS_AUTH_BASIC */
-            field->user = (ngx_egress_placeholder_find(ctx->conf, all,
-                                                       &auth->user)
-                           != NULL);
-            field->password = (ngx_egress_placeholder_find(ctx->conf, all,
-                                                           &auth->password)
-                               != NULL);
+            field->user = ngx_http_egress_swappable(r, ctx, cred,
+                                                    &auth->user);
+            field->password = ngx_http_egress_swappable(r, ctx, cred,
+                                                        &auth->password);
         }
     }
 
@@ -332,8 +329,8 @@ ngx_http_egress_secret_state(ngx_http_request_t *r,
     time_t     age;
     ngx_str_t  id;
 
-    switch (ngx_egress_secret_get(ctx->conf, cred->secret, NULL, &id,
-                                  r->connection->log))
+    switch (ngx_egress_secret_get(ctx->conf, cred->secret, &ctx->sandbox,
+                                  NULL, &id, r->connection->log))
     {
 
     case NGX_OK:
@@ -343,7 +340,7 @@ ngx_http_egress_secret_state(ngx_http_request_t *r,
             ctx->has_credential_id = 1;
         }
 
-        age = ngx_egress_secret_age(cred->secret);
+        age = ngx_egress_secret_age(cred->secret, &ctx->sandbox);
 
         if (cred->ttl
             && (age > cred->ttl || age < -NGX_HTTP_EGRESS_CLOCK_SLACK))
@@ -564,8 +561,8 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
 
     /* gone between the decision and now: nothing is set, 401 comes back */
 
-    if (ngx_egress_secret_get(ctx->conf, cred->secret, &secret, NULL,
-                              r->connection->log)
+    if (ngx_egress_secret_get(ctx->conf, cred->secret, &ctx->sandbox, &secret,
+                              NULL, r->connection->log)
         != NGX_OK)
     {
         return NGX_OK;
@@ -579,10 +576,14 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
         }
     }
 
+    if (ngx_http_egress_live_secret(r, ctx, cred) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     /* one that changes from here on is not what this connection knows */
 
     if (ctx->generation == 0) {
-        ctx->generation = ngx_egress_generation(binding);
+        ctx->generation = ngx_egress_generation(binding, &ctx->sandbox);
     }
 
     if (field->action == NGX_HTTP_EGRESS_SET) {

@@ -10,6 +10,10 @@
 #include <ngx_http_egress.h>
 
 
+/* states of requests that a worker keeps for the next ones */
+#define NGX_HTTP_EGRESS_SPARE  256
+
+
 static ngx_int_t ngx_http_egress_decide(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_decided(ngx_http_request_t *r,
@@ -32,6 +36,12 @@ static ngx_int_t ngx_http_egress_allow(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_cleanup(void *data);
+
+
+/* a worker's, of requests that are over: for those to come */
+
+static ngx_http_egress_ctx_t  *ngx_http_egress_spare;
+static ngx_uint_t              ngx_http_egress_nspare;
 
 
 ngx_int_t
@@ -211,7 +221,7 @@ ngx_http_egress_decided(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
         /* access may have been cut off while the body came in */
 
-        reason = ngx_http_egress_credential_state(r, ctx);
+        reason = ngx_http_egress_still(r, ctx);
     }
 
     if (reason != NGX_EGRESS_ALLOWED) {
@@ -249,7 +259,7 @@ ngx_http_egress_go(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
         /* access may have been cut off while the host was looked up */
 
-        reason = ngx_http_egress_credential_state(r, ctx);
+        reason = ngx_http_egress_still(r, ctx);
     }
 
     if (reason != NGX_EGRESS_ALLOWED) {
@@ -543,10 +553,17 @@ ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t             reason;
-    ngx_egress_request_t  *req;
+    ngx_uint_t                     reason;
+    ngx_egress_request_t          *req;
+    ngx_egress_sandbox_binding_t  *bound;
 
     req = &ctx->req;
+
+    bound = ngx_egress_sandbox_bound(ctx->box, req->bound->binding);
+
+    if (bound) {
+        req->repos = bound->repos;
+    }
 
     if (r->headers_in.content_type) {
         req->content_type = r->headers_in.content_type->value;
@@ -686,14 +703,28 @@ ngx_http_egress_create_ctx(ngx_http_request_t *r)
 
     nfields = emcf->egress->fields.nelts;
 
-    cln = ngx_pool_cleanup_add(r->main->pool, sizeof(ngx_http_egress_ctx_t));
+    cln = ngx_pool_cleanup_add(r->main->pool, 0);
     if (cln == NULL) {
         return NULL;
     }
 
-    ctx = cln->data;
+    ctx = ngx_http_egress_spare;
 
-    ngx_memzero(ctx, sizeof(ngx_http_egress_ctx_t));
+    if (ctx) {
+        ngx_http_egress_spare = ctx->next;
+        ngx_http_egress_nspare--;
+
+    } else {
+        ctx = ngx_alloc(sizeof(ngx_http_egress_ctx_t), r->connection->log);
+        if (ctx == NULL) {
+            return NULL;
+        }
+    }
+
+    ngx_memzero(ctx, offsetof(ngx_http_egress_ctx_t, some_copies));
+
+    cln->handler = ngx_http_egress_cleanup;
+    cln->data = ctx;
 
     ctx->fields = ngx_pcalloc(r->main->pool,
                               nfields * sizeof(ngx_http_egress_field_t));
@@ -701,23 +732,24 @@ ngx_http_egress_create_ctx(ngx_http_request_t *r)
         return NULL;
     }
 
-    if (ngx_array_init(&ctx->copies, r->main->pool, 4,
-                       sizeof(ngx_http_egress_copy_t))
-        != NGX_OK
-        || ngx_array_init(&ctx->kept, r->main->pool, 4,
-                          sizeof(ngx_http_egress_copy_t))
-           != NGX_OK)
-    {
-        return NULL;
-    }
+    /* arrays that take memory of the pool only when they grow */
+
+    ctx->copies.elts = ctx->some_copies;
+    ctx->copies.nalloc = sizeof(ctx->some_copies)
+                         / sizeof(ngx_http_egress_copy_t);
+    ctx->copies.size = sizeof(ngx_http_egress_copy_t);
+    ctx->copies.pool = r->main->pool;
+
+    ctx->kept = ctx->copies;
+    ctx->kept.elts = ctx->some_kept;
+    ctx->kept.nalloc = sizeof(ctx->some_kept)
+                       / sizeof(ngx_http_egress_copy_t);
 
     ctx->request = r->main;
     ctx->conf = emcf->egress;
     ctx->role = emcf->egress->unidentified;
 
     ngx_egress_audit_id(ctx->id);
-
-    cln->handler = ngx_http_egress_cleanup;
 
     ngx_http_set_ctx(r, ctx, ngx_http_egress_module);
 
@@ -798,6 +830,17 @@ ngx_http_egress_cleanup(void *data)
     }
 
     ctx->kept.nelts = 0;
+
+    /* the last use of it: no cleanup of ours is older */
+
+    if (ngx_http_egress_nspare == NGX_HTTP_EGRESS_SPARE) {
+        ngx_free(ctx);
+        return;
+    }
+
+    ctx->next = ngx_http_egress_spare;
+    ngx_http_egress_spare = ctx;
+    ngx_http_egress_nspare++;
 }
 
 

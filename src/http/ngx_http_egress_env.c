@@ -34,8 +34,10 @@ static ngx_uint_t ngx_http_egress_env_ends(ngx_rbtree_t *names,
 static void ngx_http_egress_env_java(ngx_http_egress_env_t *env);
 static void ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
     ngx_egress_binding_t *binding);
+static ngx_str_t *ngx_http_egress_env_placeholder(ngx_http_egress_env_t *env,
+    ngx_egress_credential_t *cred);
 static ngx_egress_credential_t *ngx_http_egress_env_login(
-    ngx_egress_binding_t *binding);
+    ngx_http_egress_env_t *env, ngx_egress_binding_t *binding);
 static ngx_uint_t ngx_http_egress_env_is_git(ngx_egress_bound_t *bound);
 static void ngx_http_egress_env_helper(ngx_http_egress_env_t *env,
     ngx_egress_bound_t *bound, ngx_str_t *user, ngx_str_t *placeholder);
@@ -428,7 +430,11 @@ ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
 
     for (i = 0; i < binding->env.nelts; i++) {
         text = var[i].text.data ? &var[i].text
-                                : &var[i].credential->placeholder;
+                                : ngx_http_egress_env_placeholder(env,
+                                                       var[i].credential);
+        if (text == NULL) {
+            continue;
+        }
 
         ngx_http_egress_env_puts(env, "export ");
         ngx_http_egress_env_put(env, var[i].name.data, var[i].name.len);
@@ -437,7 +443,7 @@ ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
         ngx_http_egress_env_puts(env, "\n");
     }
 
-    cred = ngx_http_egress_env_login(binding);
+    cred = ngx_http_egress_env_login(env, binding);
 
     if (cred == NULL) {
         return;
@@ -457,16 +463,36 @@ ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
     for (i = 0; i < binding->hosts.nelts; i++) {
         if (ngx_http_egress_env_is_git(bounds[i])) {
             ngx_http_egress_env_helper(env, bounds[i], &user,
-                                       &cred->placeholder);
+                                       ngx_http_egress_env_placeholder(env,
+                                                                   cred));
         }
     }
+}
+
+
+/* the sandbox's own, or the first one of the configuration, or NULL */
+
+static ngx_str_t *
+ngx_http_egress_env_placeholder(ngx_http_egress_env_t *env,
+    ngx_egress_credential_t *cred)
+{
+    ngx_str_t  *own;
+
+    own = ngx_egress_sandbox_placeholder(env->ctx->box, cred->binding);
+
+    if (own) {
+        return own;
+    }
+
+    return cred->placeholder.len ? &cred->placeholder : NULL;
 }
 
 
 /* what git can ask for: it has no other field than Authorization */
 
 static ngx_egress_credential_t *
-ngx_http_egress_env_login(ngx_egress_binding_t *binding)
+ngx_http_egress_env_login(ngx_http_egress_env_t *env,
+    ngx_egress_binding_t *binding)
 {
     ngx_uint_t                 i, j;
     ngx_egress_header_t       *header;
@@ -476,7 +502,7 @@ ngx_http_egress_env_login(ngx_egress_binding_t *binding)
 
     for (i = 0; i < binding->credentials.nelts; i++) {
 
-        if (creds[i]->placeholder.len == 0
+        if (ngx_http_egress_env_placeholder(env, creds[i]) == NULL
             || (creds[i]->inject != NGX_EGRESS_INJECT_SWAP
                 && creds[i]->inject != NGX_EGRESS_INJECT_IF_ABSENT))
         {

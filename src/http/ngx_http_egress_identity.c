@@ -14,6 +14,7 @@
 #define NGX_HTTP_EGRESS_VERIFY_NO_CA  3
 
 
+static void ngx_http_egress_nobody(ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_credentials_find(ngx_http_request_t *r,
     ngx_table_elt_t **found);
 static ngx_int_t ngx_http_egress_credentials_parse(ngx_http_request_t *r,
@@ -28,20 +29,27 @@ ngx_http_egress_identify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     ngx_egress_record_t         *record;
     ngx_http_egress_loc_conf_t  *elcf;
 
-    ctx->role = NULL;
-    ngx_str_null(&ctx->sandbox);
+    ngx_http_egress_nobody(ctx);
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
     record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
 
-    if (record && record->sandbox.len) {
+    if (record && record->box) {
 
         /* a gateway has learned who it is */
 
-        ctx->role = record->role;
-        ctx->sandbox = record->sandbox;
+        reason = ngx_egress_sandbox_check(record->box, r->connection->log);
 
-        return NGX_EGRESS_ALLOWED;
+        ctx->role = record->role;
+        ctx->sandbox = record->box->sn.str;
+
+        if (reason != NGX_EGRESS_ALLOWED) {
+            return reason;
+        }
+
+        ctx->box = record->box;
+
+        return ngx_http_egress_live(r, ctx, 0);
     }
 
     if (elcf->sandbox) {
@@ -52,13 +60,16 @@ ngx_http_egress_identify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
         if (id.len) {
             reason = ngx_egress_vouch(ctx->conf, &id, r->connection->sockaddr,
-                                      &ctx->role, r->connection->log);
+                                      &ctx->role, &ctx->box,
+                                      r->connection->log);
 
-            if (reason == NGX_EGRESS_ALLOWED) {
-                ctx->sandbox = id;
+            if (reason != NGX_EGRESS_ALLOWED) {
+                return reason;
             }
 
-            return reason;
+            ctx->sandbox = id;
+
+            return ngx_http_egress_live(r, ctx, 1);
         }
     }
 
@@ -80,8 +91,7 @@ ngx_http_egress_identify_basic(ngx_http_request_t *r,
 
     ngx_memzero(identity, sizeof(ngx_egress_identity_t));
 
-    ctx->role = NULL;
-    ngx_str_null(&ctx->sandbox);
+    ngx_http_egress_nobody(ctx);
 
     if (ngx_http_egress_credentials_find(r, &h) != NGX_OK) {
         return NGX_EGRESS_MALFORMED_REQUEST;
@@ -96,13 +106,28 @@ ngx_http_egress_identify_basic(ngx_http_request_t *r,
     }
 
     reason = ngx_egress_identify(ctx->conf, identity, r->connection->sockaddr,
-                                 &ctx->role, r->connection->log);
+                                 &ctx->role, &ctx->box, r->connection->log);
 
-    if (reason == NGX_EGRESS_ALLOWED) {
-        ctx->sandbox = identity->user;
+    if (reason != NGX_EGRESS_ALLOWED || ctx->box == NULL) {
+        return reason;
     }
 
-    return reason;
+    ctx->sandbox = identity->user;
+
+    return ngx_http_egress_live(r, ctx, 0);
+}
+
+
+static void
+ngx_http_egress_nobody(ngx_http_egress_ctx_t *ctx)
+{
+    ctx->role = NULL;
+    ctx->box = NULL;
+    ngx_str_null(&ctx->sandbox);
+
+    if (ctx->live) {
+        ngx_egress_live_leave(ctx->live);
+    }
 }
 
 
@@ -188,6 +213,47 @@ ngx_http_egress_credentials_parse(ngx_http_request_t *r, ngx_table_elt_t *h,
     }
 
     return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+}
+
+
+/*
+ * Where a sandbox has a placeholder of its own, only that one is valid; one of
+ * another sandbox is inert, and told to the operator (security T-01).
+ */
+
+ngx_uint_t
+ngx_http_egress_swappable(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_egress_credential_t *cred, ngx_str_t *text)
+{
+    ngx_str_t             *own;
+    ngx_egress_sandbox_t  *owner;
+
+    own = ngx_egress_sandbox_placeholder(ctx->box, cred->binding);
+
+    if (own) {
+        if (own->len == text->len
+            && CRYPTO_memcmp(own->data, text->data, own->len) == 0)
+        {
+            return 1;
+        }
+
+    } else if (ngx_egress_placeholder_find(ctx->conf, &cred->placeholders,
+                                           text))
+    {
+        return 1;
+    }
+
+    owner = ngx_egress_sandbox_owner(ctx->conf, text);
+
+    if (owner && owner != ctx->box) {
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "placeholder of sandbox \"%V\" came from %s%V%s",
+                      &owner->sn.str,
+                      ctx->sandbox.len ? "sandbox \"" : "no sandbox",
+                      &ctx->sandbox, ctx->sandbox.len ? "\"" : "");
+    }
+
+    return 0;
 }
 
 

@@ -30,7 +30,6 @@ static ngx_egress_body_t *ngx_http_egress_inspect_said(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_uint_t ngx_http_egress_inspect_header(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
-static ngx_uint_t ngx_http_egress_inspect_charset(ngx_str_t *type);
 static void ngx_http_egress_inspect_begin(ngx_http_request_t *r);
 static void ngx_http_egress_inspect_handler(ngx_http_request_t *r);
 static void ngx_http_egress_inspect_next(ngx_http_request_t *r,
@@ -94,7 +93,9 @@ ngx_http_egress_inspect_query(ngx_http_request_t *r,
 
     case NGX_EGRESS_INSPECT_LFS:
 
-        if (safe && r->method != NGX_HTTP_OPTIONS) {
+        if ((safe && r->method != NGX_HTTP_OPTIONS)
+            || req->target.query.len)
+        {
             goto unknown;
         }
 
@@ -304,7 +305,7 @@ ngx_http_egress_inspect_header(ngx_http_request_t *r,
         return NGX_EGRESS_BODY_UNSUPPORTED;
     }
 
-    if (!ngx_http_egress_inspect_charset(&ctx->req.content_type)) {
+    if (!ngx_http_egress_media_charset(&ctx->req.content_type)) {
         return NGX_EGRESS_BODY_UNSUPPORTED;
     }
 
@@ -315,68 +316,6 @@ ngx_http_egress_inspect_header(ngx_http_request_t *r,
     }
 
     return NGX_EGRESS_ALLOWED;
-}
-
-
-/* a charset that is told has to be UTF-8 (DESIGN 6.4) */
-
-static ngx_uint_t
-ngx_http_egress_inspect_charset(ngx_str_t *type)
-{
-    size_t   len;
-    u_char  *p, *last, *value;
-
-    p = type->data;
-    last = p + type->len;
-
-    for ( ;; ) {
-
-        while (p < last && *p != ';') {
-            p++;
-        }
-
-        if (p == last) {
-            return 1;
-        }
-
-        p++;
-
-        while (p < last && (*p == ' ' || *p == '\t')) {
-            p++;
-        }
-
-        if (last - p < 8
-            || ngx_strncasecmp(p, (u_char *) "charset=", 8) != 0)
-        {
-            continue;
-        }
-
-        p += 8;
-
-        if (p < last && *p == '"') {
-            p++;
-        }
-
-        value = p;
-
-        while (p < last && *p != ';' && *p != '"' && *p != ' '
-               && *p != '\t')
-        {
-            p++;
-        }
-
-        len = p - value;
-
-        if ((len != 5
-             || ngx_strncasecmp(value, (u_char *) "utf-8", 5) != 0)
-            && (len != 4
-                || ngx_strncasecmp(value, (u_char *) "utf8", 4) != 0)
-            && (len != 8
-                || ngx_strncasecmp(value, (u_char *) "us-ascii", 8) != 0))
-        {
-            return 0;
-        }
-    }
 }
 
 
@@ -681,6 +620,14 @@ ngx_http_egress_inspect_body(ngx_http_request_t *r,
 
     static ngx_str_t  form = ngx_string("application/x-www-form-urlencoded");
 
+    type = &ctx->req.content_type;
+
+    if (ctx->req.inspector != NGX_EGRESS_INSPECT_OCI
+        && ngx_http_egress_media_form(type, body))
+    {
+        return NGX_DECLINED;
+    }
+
     switch (ctx->req.inspector) {
 
     case NGX_EGRESS_INSPECT_GRAPHQL:
@@ -697,7 +644,6 @@ ngx_http_egress_inspect_body(ngx_http_request_t *r,
                                         ctx->said);
 
     default: /* NGX_EGRESS_INSPECT_OCI */
-        type = &ctx->req.content_type;
 
         /* a form has this type, with or without parameters */
 
@@ -724,6 +670,13 @@ ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     ngx_str_t                  name;
     ngx_pool_cleanup_t        *cln;
     ngx_http_egress_budget_t  *budget;
+
+    if (ctx->budget) {
+
+        /* reading failed before it began, and this is another location */
+
+        return NGX_OK;
+    }
 
     if (ngx_http_egress_budgets.root == NULL) {
         ngx_rbtree_init(&ngx_http_egress_budgets,

@@ -218,6 +218,14 @@ ngx_http_egress_log_handler(ngx_http_request_t *r)
 
     ctx = ngx_http_egress_get_ctx(r);
 
+    if (ctx && ctx->cut && !ctx->audited && !ctx->denied) {
+
+        /* access was cut off before all was known that decides */
+
+        (void) ngx_http_egress_refuse(r, ctx, ctx->reason);
+        return NGX_OK;
+    }
+
     if (ctx == NULL || (ctx->reading && !ctx->read)) {
         ctx = ngx_http_egress_log_unanswered(r, ctx);
     }

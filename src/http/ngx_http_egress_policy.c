@@ -16,16 +16,22 @@ static void ngx_http_egress_policy_who(yajl_gen gen,
     ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_policy_advice(yajl_gen gen);
 static void ngx_http_egress_policy_binding(yajl_gen gen,
-    ngx_egress_binding_t *binding);
+    ngx_egress_binding_t *binding, ngx_egress_restrict_t *restriction);
 static void ngx_http_egress_policy_credentials(yajl_gen gen,
     ngx_egress_binding_t *binding);
 static const char *ngx_http_egress_policy_credential(
     ngx_egress_credential_t *cred);
 static void ngx_http_egress_policy_hosts(yajl_gen gen, ngx_array_t *hosts);
 static void ngx_http_egress_policy_rules(yajl_gen gen,
-    ngx_egress_binding_t *binding);
+    ngx_egress_binding_t *binding, ngx_uint_t write);
 static const char *ngx_http_egress_policy_meaning(ngx_egress_rule_t *rule,
-    ngx_egress_binding_t *binding);
+    ngx_uint_t write);
+static void ngx_http_egress_policy_rule(yajl_gen gen, ngx_egress_rule_t *rule,
+    const char *meaning);
+static void ngx_http_egress_policy_restriction(yajl_gen gen,
+    ngx_egress_restrict_t *restriction);
+static void ngx_http_egress_policy_repos(yajl_gen gen, const char *name,
+    ngx_array_t *repos);
 static void ngx_http_egress_policy_allowed(yajl_gen gen,
     ngx_egress_role_t *role);
 static void ngx_http_egress_policy_cidrs(yajl_gen gen,
@@ -92,7 +98,8 @@ ngx_http_egress_policy(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     for (i = 0; i < ctx->conf->bindings.nelts; i++) {
         if (ngx_egress_role_uses(ctx->role, bindings[i])) {
-            ngx_http_egress_policy_binding(gen, bindings[i]);
+            ngx_http_egress_policy_binding(gen, bindings[i],
+                             ngx_egress_restrict_find(ctx->role, bindings[i]));
         }
     }
 
@@ -165,11 +172,14 @@ ngx_http_egress_policy_advice(yajl_gen gen)
 
 
 static void
-ngx_http_egress_policy_binding(yajl_gen gen, ngx_egress_binding_t *binding)
+ngx_http_egress_policy_binding(yajl_gen gen, ngx_egress_binding_t *binding,
+    ngx_egress_restrict_t *restriction)
 {
     ngx_uint_t  write;
 
-    write = (binding->access == NGX_EGRESS_WRITE);
+    write = (binding->access == NGX_EGRESS_WRITE
+             && (restriction == NULL
+                 || restriction->access != NGX_EGRESS_READ));
 
     yajl_gen_map_open(gen);
 
@@ -197,7 +207,12 @@ ngx_http_egress_policy_binding(yajl_gen gen, ngx_egress_binding_t *binding)
     ngx_http_egress_policy_key(gen, "websocket");
     yajl_gen_bool(gen, binding->upgrade != 0);
 
-    ngx_http_egress_policy_rules(gen, binding);
+    ngx_http_egress_policy_repos(gen, "repositories", &binding->repos);
+    ngx_http_egress_policy_rules(gen, binding, write);
+
+    if (restriction) {
+        ngx_http_egress_policy_restriction(gen, restriction);
+    }
 
     yajl_gen_map_close(gen);
 }
@@ -305,7 +320,8 @@ ngx_http_egress_policy_hosts(yajl_gen gen, ngx_array_t *hosts)
 
 
 static void
-ngx_http_egress_policy_rules(yajl_gen gen, ngx_egress_binding_t *binding)
+ngx_http_egress_policy_rules(yajl_gen gen, ngx_egress_binding_t *binding,
+    ngx_uint_t write)
 {
     ngx_uint_t          i;
     const char         *meaning;
@@ -318,26 +334,13 @@ ngx_http_egress_policy_rules(yajl_gen gen, ngx_egress_binding_t *binding)
 
     for (i = 0; i < binding->rules.nelts; i++) {
 
-        meaning = ngx_http_egress_policy_meaning(&rule[i], binding);
+        meaning = ngx_http_egress_policy_meaning(&rule[i], write);
 
         if (meaning == NULL || rule[i].text.len == 0) {
             continue;
         }
 
-        yajl_gen_map_open(gen);
-
-        ngx_http_egress_policy_key(gen, "rule");
-        ngx_http_egress_policy_str(gen, &rule[i].text);
-
-        if (rule[i].scope) {
-            ngx_http_egress_policy_key(gen, "hosts");
-            ngx_http_egress_policy_hosts(gen, &rule[i].scope->hosts);
-        }
-
-        ngx_http_egress_policy_key(gen, "meaning");
-        ngx_http_egress_policy_text(gen, meaning);
-
-        yajl_gen_map_close(gen);
+        ngx_http_egress_policy_rule(gen, &rule[i], meaning);
     }
 
     yajl_gen_array_close(gen);
@@ -352,13 +355,8 @@ ngx_http_egress_policy_rules(yajl_gen gen, ngx_egress_binding_t *binding)
 
 
 static const char *
-ngx_http_egress_policy_meaning(ngx_egress_rule_t *rule,
-    ngx_egress_binding_t *binding)
+ngx_http_egress_policy_meaning(ngx_egress_rule_t *rule, ngx_uint_t write)
 {
-    ngx_uint_t  write;
-
-    write = (binding->access == NGX_EGRESS_WRITE);
-
     switch (rule->type) {
 
     case NGX_EGRESS_RULE_READ:
@@ -381,6 +379,96 @@ ngx_http_egress_policy_meaning(ngx_egress_rule_t *rule,
     default: /* NGX_EGRESS_RULE_SLASH */
         return NULL;
     }
+}
+
+
+static void
+ngx_http_egress_policy_rule(yajl_gen gen, ngx_egress_rule_t *rule,
+    const char *meaning)
+{
+    yajl_gen_map_open(gen);
+
+    ngx_http_egress_policy_key(gen, "rule");
+    ngx_http_egress_policy_str(gen, &rule->text);
+
+    if (rule->scope) {
+        ngx_http_egress_policy_key(gen, "hosts");
+        ngx_http_egress_policy_hosts(gen, &rule->scope->hosts);
+    }
+
+    ngx_http_egress_policy_key(gen, "meaning");
+    ngx_http_egress_policy_text(gen, meaning);
+
+    yajl_gen_map_close(gen);
+}
+
+
+/* what is left of it for this role */
+
+static void
+ngx_http_egress_policy_restriction(yajl_gen gen,
+    ngx_egress_restrict_t *restriction)
+{
+    ngx_uint_t          i;
+    ngx_egress_rule_t  *rule;
+
+    ngx_http_egress_policy_repos(gen, "repositories_for_you",
+                                 &restriction->repos);
+
+    if (restriction->rules.nelts == 0) {
+        return;
+    }
+
+    rule = restriction->rules.elts;
+
+    ngx_http_egress_policy_key(gen, "only");
+    yajl_gen_array_open(gen);
+
+    for (i = 0; i < restriction->rules.nelts; i++) {
+        ngx_http_egress_policy_rule(gen, &rule[i],
+                                    "allowed for you, if the rules above "
+                                    "allow it");
+    }
+
+    yajl_gen_array_close(gen);
+
+    ngx_http_egress_policy_key(gen, "only_in_words");
+    ngx_http_egress_policy_text(gen,
+        "One of these has to fit as well, and letters have to be in the same "
+        "case. All else at these hosts is refused.");
+}
+
+
+static void
+ngx_http_egress_policy_repos(yajl_gen gen, const char *name,
+    ngx_array_t *repos)
+{
+    u_char             *p, text[1024];
+    ngx_str_t           full;
+    ngx_uint_t          i;
+    ngx_egress_repo_t  *repo;
+
+    if (repos->nelts == 0) {
+        return;
+    }
+
+    repo = repos->elts;
+
+    ngx_http_egress_policy_key(gen, name);
+    yajl_gen_array_open(gen);
+
+    for (i = 0; i < repos->nelts; i++) {
+
+        p = ngx_slprintf(text, text + sizeof(text), "%V/%V%s", &repo[i].owner,
+                         &repo[i].name, repo[i].name.len ? "" : "*");
+
+        full.data = text;
+        full.len = p - text;
+
+        ngx_http_egress_policy_str(gen, &full);
+    }
+
+    yajl_gen_array_close(gen);
 }
 
 

@@ -66,6 +66,13 @@ ngx_http_egress_refuse(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     ngx_http_egress_restore(ctx);
 
+    if (ctx->reason == NGX_EGRESS_SANDBOX_REVOKED) {
+
+        /* whoever it is now has to say so once more */
+
+        r->keepalive = 0;
+    }
+
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                   "egress request refused: %V",
                   &ngx_egress_reasons[reason].code);

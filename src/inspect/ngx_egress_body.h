@@ -90,14 +90,18 @@ typedef struct {
  * twice the body and some 20 KiB.
  */
 
-/* A GraphQL request (graphql-over-http): "query", "variables"; B2, G1-G28. */
+/*
+ * A GraphQL request (graphql-over-http): "query", "operationName",
+ * "variables", "extensions", and no other member; B2, G1-G28.
+ */
+
 ngx_int_t ngx_egress_graphql_body(ngx_str_t *body, ngx_egress_body_t *b);
 
 /*
  * The same in a query string (G29, G30): "buf" has room for query->len octets.
- * One that is empty or absent asks for the schema and is a read; any other one
- * without "query" may name a document that is stored elsewhere, and is
- * NGX_DECLINED, as is one that is not UTF-8.
+ * One that is empty or absent asks for the schema and is a read; one without
+ * "query", or with another parameter than those of a body, may name a document
+ * that is stored elsewhere, and is NGX_DECLINED, as is one that is not UTF-8.
  */
 ngx_int_t ngx_egress_graphql_query(ngx_str_t *query, u_char *buf,
     ngx_egress_body_t *b);

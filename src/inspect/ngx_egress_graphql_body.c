@@ -16,6 +16,7 @@
 #define NGX_EGRESS_GRAPHQL_QUERY      1
 #define NGX_EGRESS_GRAPHQL_OPERATION  2
 #define NGX_EGRESS_GRAPHQL_VARS       3
+#define NGX_EGRESS_GRAPHQL_EXTENSIONS 4
 
 
 typedef struct {
@@ -61,12 +62,18 @@ static ngx_int_t ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx,
     ngx_str_t *text);
 
 
-/* in the order of NGX_EGRESS_GRAPHQL_QUERY, ... */
+/*
+ * In the order of NGX_EGRESS_GRAPHQL_QUERY, ...  Nothing else may stand beside
+ * them: a server may prefer the key of a stored query ("id", "documentId"), or
+ * the list of queries that it keeps under a name of its own ("_json").
+ */
+
 
 static ngx_egress_json_field_t  ngx_egress_graphql_fields[] = {
     { ngx_string("query"), NGX_EGRESS_JSON_ROOT },
     { ngx_string("operationName"), NGX_EGRESS_JSON_ROOT },
-    { ngx_string("variables"), NGX_EGRESS_JSON_ROOT }
+    { ngx_string("variables"), NGX_EGRESS_JSON_ROOT },
+    { ngx_string("extensions"), NGX_EGRESS_JSON_ROOT }
 };
 
 
@@ -87,6 +94,7 @@ ngx_egress_graphql_body(ngx_str_t *body, ngx_egress_body_t *b)
     json.nfields = sizeof(ngx_egress_graphql_fields)
                    / sizeof(ngx_egress_json_field_t);
     json.any = NGX_EGRESS_GRAPHQL_VARS;
+    json.known = 1;
     json.handler = ngx_egress_graphql_member;
     json.data = &ctx;
 
@@ -118,6 +126,10 @@ ngx_egress_graphql_member(void *data, ngx_uint_t field, ngx_str_t *key,
 
         return (type == NGX_EGRESS_JSON_OBJECT || type == NGX_EGRESS_JSON_NULL)
                ? NGX_OK : NGX_DECLINED;
+
+    case NGX_EGRESS_GRAPHQL_EXTENSIONS:
+
+        return NGX_OK;
 
     default:
 
@@ -395,7 +407,7 @@ ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *query,
 
         n = ngx_egress_graphql_param(&name);
 
-        if (n == NGX_ERROR || (n && (seen & ((uint32_t) 1 << n)))) {
+        if (n == NGX_ERROR || (seen & ((uint32_t) 1 << n))) {
             return NGX_DECLINED;
         }
 
@@ -487,41 +499,28 @@ ngx_egress_graphql_decode(ngx_str_t *text, u_char *buf)
 
 
 /*
- * The number of a field, 0 for another parameter.  NGX_ERROR for one that a
- * server may take for a field: in another case, behind spaces, or with a
- * bracket, which makes a list or a table of it.
+ * The number of a field, or NGX_ERROR for any other parameter: a server may
+ * take it for a field, or prefer it to "query".
  */
 
 static ngx_int_t
 ngx_egress_graphql_param(ngx_str_t *name)
 {
-    u_char      *p, *last;
-    size_t       len;
     ngx_str_t   *field;
     ngx_uint_t   i;
 
-    last = name->data + name->len;
-
-    for (p = name->data; p < last && *p <= ' '; p++) { /* void */ }
-
-    for (len = 0; p + len < last && p[len] > ' ' && p[len] != '['; len++) {
-        /* void */
-    }
-
-    for (i = 0; i < NGX_EGRESS_GRAPHQL_VARS; i++) {
+    for (i = 0; i < NGX_EGRESS_GRAPHQL_EXTENSIONS; i++) {
 
         field = &ngx_egress_graphql_fields[i].name;
 
-        if (!ngx_egress_json_alike(field, p, len)) {
-            continue;
+        if (name->len == field->len
+            && ngx_memcmp(name->data, field->data, field->len) == 0)
+        {
+            return i + 1;
         }
-
-        return (name->len == field->len
-                && ngx_memcmp(name->data, field->data, field->len) == 0)
-               ? (ngx_int_t) i + 1 : NGX_ERROR;
     }
 
-    return 0;
+    return NGX_ERROR;
 }
 
 
@@ -535,6 +534,7 @@ ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *text)
     json.fields = NULL;
     json.nfields = 0;
     json.any = NGX_EGRESS_JSON_ROOT;
+    json.known = 0;
     json.handler = ngx_egress_graphql_member;
     json.data = ctx;
 

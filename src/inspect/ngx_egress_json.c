@@ -459,6 +459,10 @@ ngx_egress_json_key(void *ctx, const unsigned char *text, size_t len)
         return 1;
     }
 
+    if (object == NGX_EGRESS_JSON_ROOT && json->known) {
+        json->refused = 1;
+    }
+
     if (object != json->any) {
         json->field = NGX_EGRESS_JSON_NOWHERE;
         return 1;

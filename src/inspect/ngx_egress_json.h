@@ -54,6 +54,11 @@ typedef struct {
     ngx_egress_json_field_t         *fields;    /* at most 32 */
     ngx_uint_t                       nfields;
     ngx_uint_t                       any;
+
+    /* a member of the outermost object that is no field refuses the text */
+
+    ngx_uint_t                       known;
+
     ngx_egress_json_pt               handler;
     void                            *data;
 

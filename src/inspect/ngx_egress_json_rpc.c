@@ -129,6 +129,7 @@ ngx_egress_json_rpc_body(ngx_str_t *body, ngx_array_t *tools, ngx_uint_t all,
     json.nfields = sizeof(ngx_egress_json_rpc_fields)
                    / sizeof(ngx_egress_json_field_t);
     json.any = NGX_EGRESS_JSON_NOWHERE;
+    json.known = 0;
     json.handler = ngx_egress_json_rpc_member;
     json.data = &ctx;
 

@@ -50,6 +50,7 @@ ngx_egress_lfs_body(ngx_str_t *body, ngx_egress_body_t *b)
     json.fields = ngx_egress_lfs_fields;
     json.nfields = 1;
     json.any = NGX_EGRESS_JSON_NOWHERE;
+    json.known = 0;
     json.handler = ngx_egress_lfs_member;
     json.data = b;
 

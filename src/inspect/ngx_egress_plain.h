@@ -18,9 +18,13 @@
 
 /*
  * Tells whether all of "p" is ASCII from "low" to 0x7e, and nothing of it is
- * "a", "b" or "c"; what is given twice is looked for once.  Nearly all that
- * clients send is, which saves to look at each octet by itself.
+ * "a", "b" or "c", which may be equal.  Nearly all that clients send is, which
+ * saves to look at each octet by itself.
  */
+static ngx_inline ngx_uint_t ngx_egress_plain(u_char *p, size_t len,
+    u_char low, u_char a, u_char b, u_char c);
+
+
 static ngx_inline ngx_uint_t
 ngx_egress_plain(u_char *p, size_t len, u_char low, u_char a, u_char b,
     u_char c)
@@ -60,13 +64,12 @@ ngx_egress_plain(u_char *p, size_t len, u_char low, u_char a, u_char b,
         }
 
         /*
-         * The highest bit of an octet tells: it is there already, comes with
-         * the subtraction, or with the addition to 0x7f.  A carry into another
-         * octet comes only from one that has told.
+         * The highest bit of an octet tells: the first sets it below "low" and
+         * at 0xff, the second from 0x7f to 0xfe, the others at zero.  A carry
+         * into another octet comes only from one that has told.
          */
 
-        other |= octets
-                 | (octets - ngx_egress_octets(low))
+        other |= (octets - ngx_egress_octets(low))
                  | (octets + ngx_egress_octets(1))
                  | ((octets ^ ngx_egress_octets(a)) - ngx_egress_octets(1))
                  | ((octets ^ ngx_egress_octets(b)) - ngx_egress_octets(1))

@@ -91,6 +91,8 @@ struct ngx_stream_egress_ctx_s {
     ngx_egress_destination_t         dest;
     ngx_str_t                        sni;
     ngx_str_t                        sandbox;
+    ngx_egress_sandbox_t            *box;       /* the same, or NULL */
+    ngx_egress_live_t               *live;      /* a reference to it */
 
     ngx_resolver_ctx_t              *resolving;
     ngx_uint_t                       unresolved;    /* the reason */
@@ -218,6 +220,14 @@ ngx_int_t ngx_stream_egress_gateway_check(ngx_conf_t *cf);
  */
 ngx_int_t ngx_stream_egress_init_upstream(ngx_conf_t *cf,
     ngx_stream_upstream_srv_conf_t *uscf);
+
+
+/*
+ * ngx_stream_egress_live.c: what is closed when a sandbox is gone.
+ */
+
+/* The connection is one of ctx->box from now on; NGX_ERROR without memory. */
+ngx_int_t ngx_stream_egress_live(ngx_stream_egress_ctx_t *ctx);
 
 
 /*

@@ -330,45 +330,40 @@ ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
 
     c = ctx->session->connection;
 
+    ctx->box = NULL;
     ngx_str_null(&ctx->sandbox);
 
     escf = ngx_stream_get_module_srv_conf(ctx->session,
                                           ngx_stream_egress_module);
 
-    if (!identity->given && escf->sandbox) {
+    ngx_str_null(&id);
 
-        if (ngx_stream_complex_value(ctx->session, escf->sandbox, &id)
-            != NGX_OK)
-        {
-            ctx->role = NULL;
-            return NGX_EGRESS_SANDBOX_UNKNOWN;
-        }
-
-        if (id.len) {
-            reason = ctx->conf->api->vouch(ctx->conf, &id, c->sockaddr,
-                                           &ctx->role, c->log);
-
-            if (reason == NGX_EGRESS_ALLOWED) {
-                ctx->sandbox = id;
-            }
-
-            return reason;
-        }
-    }
-
-    reason = ctx->conf->api->identify(ctx->conf, identity, c->sockaddr,
-                                      &ctx->role, c->log);
-
-    if (reason != NGX_EGRESS_ALLOWED || !identity->proved) {
-        return reason;
-    }
-
-    ctx->sandbox.data = ngx_pstrdup(c->pool, &identity->user);
-    if (ctx->sandbox.data == NULL) {
+    if (!identity->given && escf->sandbox
+        && ngx_stream_complex_value(ctx->session, escf->sandbox, &id)
+           != NGX_OK)
+    {
+        ctx->role = NULL;
         return NGX_EGRESS_SANDBOX_UNKNOWN;
     }
 
-    ctx->sandbox.len = identity->user.len;
+    if (id.len) {
+        reason = ctx->conf->api->vouch(ctx->conf, &id, c->sockaddr,
+                                       &ctx->role, &ctx->box, c->log);
+
+    } else {
+        reason = ctx->conf->api->identify(ctx->conf, identity, c->sockaddr,
+                                          &ctx->role, &ctx->box, c->log);
+    }
+
+    if (reason != NGX_EGRESS_ALLOWED || ctx->box == NULL) {
+        return reason;
+    }
+
+    if (ngx_stream_egress_live(ctx) != NGX_OK) {
+        return NGX_EGRESS_LIMIT_REACHED;
+    }
+
+    ctx->sandbox = ctx->box->sn.str;
 
     return NGX_EGRESS_ALLOWED;
 }
@@ -689,7 +684,7 @@ ngx_stream_egress_hand_over(ngx_stream_egress_ctx_t *ctx)
     record->name = ctx->dest.name;
     record->port = ctx->host.port;
     record->role = ctx->role;
-    record->sandbox = ctx->sandbox;
+    record->box = ctx->box;
 
     ctx->handover = 1;
     ctx->decided = 1;
