@@ -18,6 +18,9 @@
 /* places of those for sandboxes: two that meet in one take turns */
 #define NGX_HTTP_EGRESS_REDACT_SANDBOXES  1021
 
+/* wiped memory of tables, for the next ones: to map it costs most */
+#define NGX_HTTP_EGRESS_REDACT_SPARE  8
+
 
 /*
  * Mutable state of a worker: by the index of a secret, behind them by that of
@@ -29,6 +32,8 @@ typedef struct {
     ngx_http_egress_spellings_t  **slots;
     ngx_uint_t                     kept[NGX_HTTP_EGRESS_REDACT_TABLES];
     ngx_uint_t                     next;
+    ngx_http_egress_spellings_t   *spare[NGX_HTTP_EGRESS_REDACT_SPARE];
+    ngx_uint_t                     next_spare;
 } ngx_http_egress_tables_t;
 
 
@@ -67,6 +72,8 @@ static void ngx_http_egress_table_add(ngx_uint_t index,
     ngx_http_egress_spellings_t *spellings);
 static ngx_http_egress_spellings_t *ngx_http_egress_spellings(
     ngx_str_t *values, ngx_uint_t n, ngx_log_t *log);
+static ngx_http_egress_spellings_t *ngx_http_egress_spellings_map(size_t size,
+    ngx_log_t *log);
 static void ngx_http_egress_spellings_free(
     ngx_http_egress_spellings_t *spellings);
 
@@ -766,6 +773,35 @@ ngx_http_egress_spellings(ngx_str_t *values, ngx_uint_t n, ngx_log_t *log)
     size = ngx_align(sizeof(ngx_http_egress_spellings_t)
                      + ngx_egress_redact_size(values, n), ngx_pagesize);
 
+    spellings = ngx_http_egress_spellings_map(size, log);
+    if (spellings == NULL) {
+        return NULL;
+    }
+
+    spellings->refs = 1;
+    spellings->size = size;
+    spellings->redact = ngx_egress_redact_init(spellings + 1, values, n);
+
+    return spellings;
+}
+
+
+static ngx_http_egress_spellings_t *
+ngx_http_egress_spellings_map(size_t size, ngx_log_t *log)
+{
+    ngx_uint_t                    i;
+    ngx_http_egress_spellings_t  *spellings;
+
+    for (i = 0; i < NGX_HTTP_EGRESS_REDACT_SPARE; i++) {
+
+        spellings = ngx_http_egress_tables.spare[i];
+
+        if (spellings && spellings->size == size) {
+            ngx_http_egress_tables.spare[i] = NULL;
+            return spellings;
+        }
+    }
+
     spellings = mmap(NULL, size, PROT_READ|PROT_WRITE,
                      MAP_PRIVATE|MAP_ANONYMOUS, -1, 0);
 
@@ -780,10 +816,6 @@ ngx_http_egress_spellings(ngx_str_t *values, ngx_uint_t n, ngx_log_t *log)
     (void) mlock(spellings, size);
     (void) madvise(spellings, size, MADV_DONTDUMP);
 
-    spellings->refs = 1;
-    spellings->size = size;
-    spellings->redact = ngx_egress_redact_init(spellings + 1, values, n);
-
     return spellings;
 }
 
@@ -791,7 +823,8 @@ ngx_http_egress_spellings(ngx_str_t *values, ngx_uint_t n, ngx_log_t *log)
 static void
 ngx_http_egress_spellings_free(ngx_http_egress_spellings_t *spellings)
 {
-    size_t  size;
+    size_t                         size;
+    ngx_http_egress_spellings_t  **spare;
 
     if (spellings == NULL || --spellings->refs) {
         return;
@@ -801,7 +834,19 @@ ngx_http_egress_spellings_free(ngx_http_egress_spellings_t *spellings)
 
     ngx_explicit_memzero(spellings, size);
 
-    (void) munmap(spellings, size);
+    spellings->size = size;
+
+    spare = &ngx_http_egress_tables.spare[ngx_http_egress_tables.next_spare];
+
+    ngx_http_egress_tables.next_spare =
+                                     (ngx_http_egress_tables.next_spare + 1)
+                                     % NGX_HTTP_EGRESS_REDACT_SPARE;
+
+    if (*spare) {
+        (void) munmap(*spare, (*spare)->size);
+    }
+
+    *spare = spellings;
 }
 
 
