@@ -154,6 +154,10 @@ lay_out() {     # names of secrets, each with the prefix of its tokens: github:g
         cp "$dir/etc/ca.pem" "$dir/bundle.pem"
 }
 
+# A worker looks at files in use once a second (secret_check), and until then relies on what it knows.
+
+looked=1.2
+
 sandbox() { EGRESS_SANDBOXES=$dir/etc/sandboxes EGRESS_GROUP=$group sh "$examples/sandbox.sh" "$@"; }
 
 standin() {     # its token's name, then names beside those of GitHub

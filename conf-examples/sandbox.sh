@@ -2,7 +2,7 @@
 # Makes and removes sandbox files.
 #
 #     sandbox.sh add ID [role=NAME] [source=CIDR]... [expires=TIME] [no-token]
-#     sandbox.sh token ID       a new token: the old one is refused from then on
+#     sandbox.sh token ID       a new token: the old one is refused, its open connections are closed
 #     sandbox.sh remove ID      the sandbox is refused, its open connections are closed
 #     sandbox.sh list
 #

@@ -73,11 +73,36 @@ else
     check 'the gateway does' test "$out" = 200
 fi
 
+# Opens a tunnel and tells after how many seconds it was closed.
+
+tunnel='
+    my ($token) = `cat .egress` =~ m{//(box-1:[^@]+)@};
+    my $s = IO::Socket::INET->new("127.0.0.1:3128") or die;
+    print $s "CONNECT api.github.com:443 HTTP/1.1\r\nHost: api.github.com:443\r\nProxy-Authorization: Basic ",
+        encode_base64($token, ""), "\r\n\r\n";
+    $| = 1;
+    while (<$s>) { last if /^\r\n/; print if /^HTTP/ }
+    my $start = time;
+    alarm 20;
+    print "closed after ", time - $start, " s\n" unless defined <$s>;'
+
+
 step '5. A new token, and none'
+boxed "perl -MIO::Socket::INET -MMIME::Base64 -e '$tunnel'" >"$dir/tunnel" &
+opened=$!
+for ((i = 0; i < 50; i++)); do
+    ! grep -q '^HTTP/1.1 200' "$dir/tunnel" || break
+    sleep 0.1
+done
+check 'a tunnel is open' test "$i" -lt 50
 sandbox token box-1 >/dev/null
+wait "$opened"
+check "another token: what the old one has opened is closed: $(tail -n 1 "$dir/tunnel")" \
+    grep -q '^closed after [0-5] s' "$dir/tunnel"
 out=$(boxed "curl -sS -o /dev/null -w '%{http_code}' -K .egress")
-check 'another token: the old one is refused' test "$out" = 403
+check 'and it is refused' test "$out" = 403
 sandbox remove box-1
+sleep "$looked"
 out=$(boxed "curl -sS -o /dev/null -w '%{http_code}' -K .egress")
 check 'the file of the sandbox removed: 403' test "$out" = 403
 

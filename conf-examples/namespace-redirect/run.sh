@@ -85,6 +85,7 @@ check 'the audit log tells who and why' grep -q '"sandbox":"box-2".*"reason":"bi
 
 step '5. A sandbox that is removed'
 sandbox remove box-1
+sleep "$looked"
 out=$(boxed box-1 'curl -sS https://api.github.com/user')
 check 'the handshake is refused' grep -qi 'access denied' <<<"$out"
 

@@ -129,6 +129,7 @@ check 'with the same name, signed by somebody else: 400' grep -q '^HTTP/[0-9.]* 
 out=$(ask sam-2 /github/repos/google/sam)
 check 'with a good certificate and no file: 403' denied "$out" sandbox_unknown
 sandbox remove sam-1
+sleep "$looked"
 out=$(github /github/repos/google/sam)
 check 'the file removed: 403' denied "$out" sandbox_
 refusal "$out" | show
