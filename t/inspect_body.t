@@ -16,7 +16,7 @@ my $C = $ENV{TEST_NGINX_CANARY};
 
 my $up = Wire->listen;
 my $port = $up->port;
-my $base = Fixture::free_port();
+my ($base, $h2) = (Fixture::free_port(), Fixture::free_port());
 
 # what a worker may read is in the group of its user, or belongs to it
 
@@ -45,6 +45,10 @@ EGRESS
         client_body_timeout 2s;
         location /api/ { egress_pass raw; }
         location /page/ { return 200 "page\\n"; }
+    }
+    server {
+        listen 127.0.0.1:$h2 http2;
+        location /api/ { egress_pass raw; }
     }
 HTTP
 
@@ -316,6 +320,46 @@ for my $how (['-d', $mutation], ['-X', 'POST', '-T', '-']) {
     note("200 bodies that were only announced: $growth KiB");
 
     $_->close for @all;
+}
+
+# one HTTP/2 connection with as many streams as nginx lets it have, each with
+# the first octet of a body of unknown length
+
+sub frame {
+    my ($type, $flags, $stream, $data) = @_;
+    return substr(pack('N', length $data), 1) . pack('CCN', $type, $flags, $stream) . $data;
+}
+
+sub field { return "\0" . join '', map { chr(length) . $_ } @_ }
+
+{
+    my $before = rss();
+
+    my $head = join '', map { field(@$_) }
+               [':method', 'POST'], [':scheme', 'http'], [':path', '/api/graphql'],
+               [':authority', 'a.test'], ['authorization', "Bearer $P"];
+
+    my $c = Wire->connect($h2);
+    $c->put("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" . frame(4, 0, 0, ''));
+
+    for my $n (0 .. 127) {
+        my $stream = 2 * $n + 1;
+        $c->put(frame(1, 4, $stream, $head) . frame(0, 0, $stream, '{'));
+    }
+
+    select undef, undef, undef, 0.5;
+
+    my $growth = rss() - $before;
+    ok($growth < 16 * 1024, '128 streams with a body of unknown length')
+        or diag("grown by $growth KiB");
+    note("128 streams with a body of unknown length: $growth KiB");
+    ok($up->untouched, 'nothing of them goes upstream');
+
+    # they are bodies that are being read: one of them goes on
+
+    $c->put(frame(0, 1, 255, substr $query, 1));
+    arrived(undef, $query, 'one of 128 streams');
+    $c->close;
 }
 
 # 16 MiB a sandbox, then 503; once they are gone it works again

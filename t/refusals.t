@@ -49,7 +49,7 @@ DELETE /api/repos/o/r?secret=x
 Content-Type: application/problem+json
 Proxy-Status: egress-1; error=http_request_denied; details="write_refused: write refused, this binding is read-only"
 --- response_body_like eval
-qr/^\{"type":"urn:nginx-egress:problem:write_refused","title":"write_refused","status":403,"detail":"write refused, this binding is read-only","message":"egress-1: write_refused: write refused, this binding is read-only \(binding api\)","reason":"write_refused","binding":"api","hint":"[^"]+"\}$/
+qr/^\{"type":"urn:nginx-egress:problem:write_refused","title":"write_refused","status":403,"detail":"write refused, this binding is read-only","message":"egress-1: write_refused: write refused, this binding is read-only \(binding api\)","error":"egress-1: write_refused: write refused, this binding is read-only \(binding api\)","reason":"write_refused","binding":"api","hint":"[^"]+"\}$/
 
 
 

@@ -39,6 +39,8 @@
 #define NGX_EGRESS_HOST_CONF        0x08000000
 #define NGX_EGRESS_ROLE_CONF        0x10000000
 #define NGX_EGRESS_CREDENTIAL_CONF  0x20000000
+#define NGX_EGRESS_RESTRICT_CONF    0x40000000
+#define NGX_EGRESS_NARROW_CONF      0x80000000
 
 #define NGX_EGRESS_SECRET_LEN       16384
 #define NGX_EGRESS_PLACEHOLDER_LEN  16
@@ -59,6 +61,7 @@
 #define NGX_EGRESS_RULE_SLASH       6
 #define NGX_EGRESS_RULE_REPO        7
 #define NGX_EGRESS_RULE_REPO_FREE   8
+#define NGX_EGRESS_RULE_ALLOW       9
 
 /* inspected bodies, of one sandbox in one worker (DESIGN 6.4) */
 #define NGX_EGRESS_INSPECT_LIMIT    (16 * 1024 * 1024)
@@ -149,14 +152,17 @@ typedef struct ngx_egress_rule_s        ngx_egress_rule_t;
 typedef struct ngx_egress_credential_s  ngx_egress_credential_t;
 typedef struct ngx_egress_secret_s      ngx_egress_secret_t;
 typedef struct ngx_egress_vault_s       ngx_egress_vault_t;
+typedef struct ngx_egress_shelves_s     ngx_egress_shelves_t;
 typedef struct ngx_egress_audit_s       ngx_egress_audit_t;
 typedef struct ngx_egress_role_s        ngx_egress_role_t;
 typedef struct ngx_egress_sandbox_s     ngx_egress_sandbox_t;
 typedef struct ngx_egress_sandboxes_s   ngx_egress_sandboxes_t;
+typedef struct ngx_egress_restrict_s    ngx_egress_restrict_t;
 typedef struct ngx_egress_api_s         ngx_egress_api_t;
 
 #include <ngx_egress_credential.h>
 #include <ngx_egress_sandbox.h>
+#include <ngx_egress_limit.h>
 
 
 typedef struct {
@@ -214,6 +220,7 @@ struct ngx_egress_binding_s {
     size_t                    inspect_max;
     ngx_array_t               credentials;  /* ngx_egress_credential_t * */
     ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_uint_t                sandboxed;    /* unsigned  sandboxed:1; */
     ngx_array_t               env;          /* ngx_egress_env_t */
     ngx_str_t                 path_prefix;
     ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
@@ -253,12 +260,16 @@ struct ngx_egress_role_s {
     ngx_egress_conf_t        *conf;
     ngx_array_t               use;          /* ngx_str_t, as written */
     u_char                   *uses;         /* by binding index; NULL: all */
+    ngx_array_t               restricts;    /* ngx_egress_restrict_t * */
+    ngx_egress_restrict_t   **restricted;   /* by binding index, or NULL */
     ngx_uint_t                network;      /* unsigned  network:1; */
     ngx_rbtree_t              hosts;        /* ngx_egress_allowed_t */
     ngx_rbtree_node_t         sentinel;
     ngx_uint_t                nhosts;
     ngx_array_t               cidrs;        /* ngx_egress_cidr_t */
     ngx_array_t               privates;     /* ngx_cidr_t */
+    ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
+    ngx_int_t                 max_connections;  /* of a sandbox; 0: any */
     ngx_egress_place_t        place;
 };
 
@@ -269,6 +280,7 @@ typedef struct {
     ngx_uint_t                kind;         /* NGX_EGRESS_DEST_... */
     ngx_egress_name_t        *name;         /* of BOUND and BINDING */
     ngx_array_t              *privates;     /* ngx_cidr_t, or NULL */
+    ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
 } ngx_egress_destination_t;
 
 
@@ -303,20 +315,7 @@ typedef struct {
 
 
 #include <ngx_egress_rule.h>
-
-
-struct ngx_egress_secret_s {
-    ngx_str_t                 path;
-    ngx_egress_vault_t       *vault;
-    ngx_uint_t                index;        /* among all */
-    ngx_egress_place_t        place;
-    unsigned                  fixed:1;      /* "static" */
-    unsigned                  insecure:1;   /* "insecure_permissions" */
-
-    ngx_queue_t               queue;        /* those that are carried now */
-    ngx_queue_t               lives;        /* ngx_egress_live_t */
-    ngx_msec_t                looked;
-};
+#include <ngx_egress_secret.h>
 
 
 typedef struct {
@@ -341,6 +340,8 @@ typedef struct {
     u_char                    loop_key[16];
     uint32_t                  bans[NGX_EGRESS_BANS];    /* hashes of names */
     ngx_egress_loop_t         loops[NGX_EGRESS_LOOP_SLOTS];
+    ngx_egress_counts_t       counts;
+    ngx_egress_tripwire_t     tripwire;
 } ngx_egress_shared_t;
 
 
@@ -368,10 +369,12 @@ struct ngx_egress_conf_s {
 
     ngx_array_t               bindings;     /* ngx_egress_binding_t * */
     ngx_array_t               secrets;      /* ngx_egress_secret_t * */
+    ngx_egress_shelves_t     *shelves;      /* a worker's; NULL: not needed */
     ngx_array_t               fields;       /* ngx_egress_field_t * */
     ngx_uint_t                nbound;
 
     ngx_array_t               roles;        /* ngx_egress_role_t * */
+    ngx_uint_t                report;       /* unsigned  report:1;  "mode" */
     ngx_str_t                 sandboxes;    /* the directory, or empty */
     ngx_egress_sandboxes_t   *boxes;        /* of this worker */
     ngx_str_t                 unidentified_role;
@@ -487,6 +490,11 @@ struct ngx_egress_api_s {
                                           u_char *random, size_t len);
     void                    (*loop_leave)(ngx_egress_conf_t *ecf,
                                           void *place);
+
+    ngx_uint_t              (*limit_enter)(ngx_egress_conf_t *ecf,
+                                           ngx_pool_t *pool,
+                                           ngx_egress_role_t *role,
+                                           ngx_str_t *sandbox);
 
     ngx_egress_record_t *   (*record_add)(ngx_pool_t *pool);
 
@@ -702,67 +710,6 @@ ngx_egress_record_t *ngx_egress_record_get(ngx_pool_t *pool);
 ngx_egress_record_t *ngx_egress_record_add(ngx_pool_t *pool);
 
 extern ngx_egress_api_t  ngx_egress_api;
-
-
-/*
- * ngx_egress_secret.c: secret files, DESIGN 6.8.
- */
-ngx_egress_secret_t *ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path,
-    ngx_uint_t fixed, ngx_uint_t insecure);
-
-/*
- * Looks at the file if it is time to, and gives the value; "value" points to
- * locked memory that the next look may rewrite: copy at once, or do not keep.
- * "id" gets the first 8 hex digits of the value's SHA-256.  Either may be NULL.
- *
- * Returns NGX_OK, NGX_DECLINED (removed or empty: revoked), or NGX_ERROR (it
- * can't be told or read).
- */
-ngx_int_t ngx_egress_secret_get(ngx_egress_conf_t *ecf,
-    ngx_egress_secret_t *secret, ngx_str_t *value, ngx_str_t *id,
-    ngx_log_t *log);
-
-/* Changes with the value, and only then; one of this process. */
-ngx_uint_t ngx_egress_secret_generation(ngx_egress_secret_t *secret);
-
-/* Seconds since the file was modified, as it was when it was looked at. */
-time_t ngx_egress_secret_age(ngx_egress_secret_t *secret);
-
-/*
- * Reads a small file of one line by the rules of 6.8 into "buf" of "size"
- * octets; "fi" gets what the open descriptor was.  "who" is for messages:
- * "secret", "placeholder", "CA key".
- *
- * Returns the length, 0 where it is empty, or a negative code of those below;
- * the reason was logged then.
- */
-#define NGX_EGRESS_FILE_GONE      -1
-#define NGX_EGRESS_FILE_BAD       -2      /* content or permissions */
-#define NGX_EGRESS_FILE_DENIED    -3      /* not readable by this process */
-#define NGX_EGRESS_FILE_TROUBLE   -4      /* EIO, EMFILE and the like */
-
-ssize_t ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
-    u_char *buf, size_t size, ngx_uint_t insecure, ngx_uint_t text,
-    ngx_file_info_t *fi);
-
-/* One of these codes for an errno. */
-ngx_int_t ngx_egress_file_error(ngx_err_t err);
-
-/* Tells whether a file has been as it is for long enough to count. */
-ngx_uint_t ngx_egress_file_settled(ngx_file_info_t *fi);
-
-/* for how long the last value holds where a file can't be read (EIO), in ms */
-#define NGX_EGRESS_FILE_GRACE     10000
-
-/* how soon a file in trouble, or in the making, is looked at again */
-#define NGX_EGRESS_FILE_AGAIN     50
-
-/* Checks that workers can look secrets up; after the whole file was read. */
-ngx_int_t ngx_egress_secret_check_paths(ngx_cycle_t *cycle,
-    ngx_egress_conf_t *ecf);
-
-/* In a worker: locks the memory of secrets, which fork() does not inherit. */
-void ngx_egress_secret_init_worker(ngx_egress_conf_t *ecf, ngx_log_t *log);
 
 
 /*

@@ -29,7 +29,7 @@ static ngx_uint_t ngx_egress_header_reserved(ngx_str_t *name);
 /* each of them only grows */
 
 ngx_uint_t
-ngx_egress_generation(ngx_egress_binding_t *binding)
+ngx_egress_generation(ngx_egress_binding_t *binding, ngx_str_t *sandbox)
 {
     ngx_uint_t             i, generation;
     ngx_egress_secret_t  **secret;
@@ -38,7 +38,7 @@ ngx_egress_generation(ngx_egress_binding_t *binding)
     secret = binding->secrets.elts;
 
     for (i = 0; i < binding->secrets.nelts; i++) {
-        generation += ngx_egress_secret_generation(secret[i]);
+        generation += ngx_egress_secret_generation(secret[i], sandbox);
     }
 
     return generation;
@@ -189,6 +189,10 @@ ngx_egress_credentials_done(ngx_conf_t *cf, ngx_egress_binding_t *binding)
         }
 
         *secret = creds[i]->secret;
+
+        if (creds[i]->secret->each) {
+            binding->sandboxed = 1;
+        }
     }
 
     return ngx_egress_placeholder_init(cf, binding);

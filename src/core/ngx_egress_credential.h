@@ -75,10 +75,12 @@ char *ngx_egress_header(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_egress_basic_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
- * Changes with the value of any secret of a binding; one of this process, and
- * 0 where there is none.
+ * Changes with the value of any secret of a binding, for one sandbox; of this
+ * process, and 0 where there is none.  Sandboxes with secrets of their own may
+ * have the same number.
  */
-ngx_uint_t ngx_egress_generation(ngx_egress_binding_t *binding);
+ngx_uint_t ngx_egress_generation(ngx_egress_binding_t *binding,
+    ngx_str_t *sandbox);
 
 /* Prepares a credential, or a binding's own one, for its directives. */
 ngx_int_t ngx_egress_credential_init(ngx_conf_t *cf,

@@ -43,12 +43,17 @@ ngx_egress_destination(ngx_egress_role_t *role, ngx_egress_host_t *host,
     dest->kind = NGX_EGRESS_DEST_REFUSED;
     dest->name = NULL;
     dest->privates = NULL;
+    dest->report = 0;
 
     if (host->family != AF_UNSPEC) {
 
         if (ngx_egress_destination_cidr(role, host)) {
             dest->kind = NGX_EGRESS_DEST_ADDRESS;
             dest->privates = &role->privates;
+
+        } else if (role->report) {
+            dest->kind = NGX_EGRESS_DEST_ADDRESS;
+            dest->report = 1;
         }
 
         return;
@@ -76,6 +81,12 @@ ngx_egress_destination(ngx_egress_role_t *role, ngx_egress_host_t *host,
 
     if (role->network && port == NGX_EGRESS_PORT) {
         dest->kind = NGX_EGRESS_DEST_NAME;
+        return;
+    }
+
+    if (role->report && role->conf->resolver) {
+        dest->kind = NGX_EGRESS_DEST_NAME;
+        dest->report = 1;
     }
 }
 

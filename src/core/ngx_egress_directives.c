@@ -42,6 +42,18 @@ static ngx_conf_enum_t  ngx_egress_foreign[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_egress_mode[] = {
+    { ngx_string("enforce"), 0 },
+    { ngx_string("report"), 1 },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_num_bounds_t  ngx_egress_connections = {
+    ngx_conf_check_num_bounds, 1, 65535
+};
+
+
 static ngx_conf_enum_t  ngx_egress_network[] = {
     { ngx_string("none"), 0 },
     { ngx_string("all"), 1 },
@@ -122,6 +134,13 @@ ngx_command_t  ngx_egress_commands[] = {
       0,
       0,
       NULL },
+
+    { ngx_string("mode"),
+      NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      0,
+      offsetof(ngx_egress_conf_t, report),
+      &ngx_egress_mode },
 
     { ngx_string("audit_log"),
       NGX_EGRESS_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
@@ -319,7 +338,8 @@ ngx_command_t  ngx_egress_commands[] = {
       NULL },
 
     { ngx_string("repos"),
-      NGX_EGRESS_BINDING_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      NGX_EGRESS_BINDING_CONF|NGX_EGRESS_RESTRICT_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_1MORE,
       ngx_egress_repos,
       0,
       0,
@@ -382,6 +402,49 @@ ngx_command_t  ngx_egress_commands[] = {
       0,
       0,
       NULL },
+
+    { ngx_string("restrict"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
+      ngx_egress_restrict_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("access"),
+      NGX_EGRESS_RESTRICT_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      0,
+      offsetof(ngx_egress_restrict_t, access),
+      &ngx_egress_access },
+
+    { ngx_string("host"),
+      NGX_EGRESS_RESTRICT_CONF|NGX_DIRECT_CONF|NGX_CONF_BLOCK|NGX_CONF_1MORE,
+      ngx_egress_restrict_host,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("allow"),
+      NGX_EGRESS_RESTRICT_CONF|NGX_EGRESS_NARROW_CONF|NGX_DIRECT_CONF
+      |NGX_CONF_TAKE23,
+      ngx_egress_restrict_allow,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("mode"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      0,
+      offsetof(ngx_egress_role_t, report),
+      &ngx_egress_mode },
+
+    { ngx_string("max_connections"),
+      NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      0,
+      offsetof(ngx_egress_role_t, max_connections),
+      &ngx_egress_connections },
 
     { ngx_string("network"),
       NGX_EGRESS_ROLE_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,

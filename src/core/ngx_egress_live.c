@@ -90,7 +90,7 @@ ngx_egress_live_join(ngx_egress_live_t *live, ngx_egress_sandbox_t *box)
 
 void
 ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
-    ngx_egress_secret_t *secret, time_t ttl)
+    ngx_egress_secret_t *secret, ngx_str_t *sandbox, time_t ttl)
 {
     ngx_egress_sandboxes_t  *all;
 
@@ -105,6 +105,7 @@ ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
     }
 
     live->secret = secret;
+    live->sandbox = sandbox;
     live->ttl = ttl;
     live->all = all;
 
@@ -410,8 +411,7 @@ ngx_egress_live_secret(ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret,
     ngx_egress_live_t  *live;
 
     n = 0;
-
-    rc = ngx_egress_secret_get(ecf, secret, NULL, NULL, log);
+    rc = NGX_AGAIN;
 
     for (q = ngx_queue_head(&secret->lives);
          q != ngx_queue_sentinel(&secret->lives);
@@ -419,10 +419,17 @@ ngx_egress_live_secret(ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret,
     {
         live = ngx_queue_data(q, ngx_egress_live_t, queue);
 
+        /* one look for all, unless each sandbox has its own */
+
+        if (secret->each || rc == NGX_AGAIN) {
+            rc = ngx_egress_secret_get(ecf, secret, live->sandbox, NULL, NULL,
+                                       log);
+        }
+
         if (rc == NGX_OK) {
 
             if (live->ttl == 0
-                || ngx_egress_secret_age(secret) <= live->ttl)
+                || ngx_egress_secret_age(secret, live->sandbox) <= live->ttl)
             {
                 continue;
             }

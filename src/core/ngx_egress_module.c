@@ -56,6 +56,8 @@ ngx_egress_init_module(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    ngx_egress_tripwire_init(ecf, cycle->log);
+
     return ngx_egress_destination_init(cycle, ecf);
 }
 
@@ -89,6 +91,11 @@ ngx_egress_init_process(ngx_cycle_t *cycle)
     }
 
     ngx_egress_secret_init_worker(ecf, cycle->log);
+    ngx_egress_limit_init_worker(ecf);
+
+    if (ngx_egress_secret_shelves(cycle, ecf) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     return ngx_egress_live_init(cycle, ecf);
 }
@@ -114,6 +121,7 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
      *     ecf->trusted_certificate = { 0, NULL };
      *     ecf->zone_size = 0;
      *     ecf->audit_off = 0;
+     *     ecf->shelves = NULL;
      *     ecf->chain = NULL;
      *     ecf->leaf_key = NULL;
      *     ecf->resolver = NULL;
@@ -131,6 +139,7 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
     ecf->resolver_timeout = NGX_CONF_UNSET_MSEC;
     ecf->keepalive = NGX_CONF_UNSET_UINT;
     ecf->keepalive_idle = 60000;
+    ecf->report = NGX_CONF_UNSET_UINT;
     ecf->leaf_validity = NGX_CONF_UNSET;
     ecf->secret_check = NGX_CONF_UNSET_MSEC;
 
@@ -306,6 +315,8 @@ ngx_egress_block_done(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     if (ngx_egress_audit_default(cf, ecf) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    ngx_egress_secret_each_check(cf, ecf);
 
     if (ngx_egress_policy_check(cf, ecf) != NGX_OK
         || ngx_egress_role_init(cf, ecf) != NGX_OK)

@@ -67,7 +67,7 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
 
     { ngx_string("rule_refused"),
       ngx_string("http_request_denied"),
-      ngx_string("refused by a rule of this binding"),
+      ngx_string("refused by a rule of the binding or of the role"),
       ngx_string("The operator has refused this path. Nothing that is sent "
                  "differently will change it."),
       403 },
@@ -231,8 +231,9 @@ ngx_egress_reason_t  ngx_egress_reasons[] = {
 
     { ngx_string("limit_reached"),
       ngx_string("connection_limit_reached"),
-      ngx_string("too many large requests of this sandbox at one time"),
-      ngx_string("Wait for other requests to end, then send it again."),
+      ngx_string("too many connections or large requests of this sandbox at "
+                 "one time"),
+      ngx_string("Wait for others to end, then try again."),
       503 },
 
     { ngx_string("dns_error"),

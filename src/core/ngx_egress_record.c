@@ -25,6 +25,7 @@ ngx_egress_api_t  ngx_egress_api = {
     ngx_egress_address_check,
     ngx_egress_loop_enter,
     ngx_egress_loop_leave,
+    ngx_egress_limit_enter,
     ngx_egress_record_add,
     ngx_egress_audit_write,
     ngx_egress_audit_render,

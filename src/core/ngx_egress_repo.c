@@ -15,28 +15,36 @@ static ngx_uint_t ngx_egress_repo_capture(ngx_egress_request_t *req,
     ngx_str_t *path, int *captures, ngx_uint_t n, ngx_str_t *id);
 static ngx_uint_t ngx_egress_repo_plain(ngx_str_t *name);
 static ngx_uint_t ngx_egress_repo_free(ngx_egress_request_t *req);
-static ngx_uint_t ngx_egress_repo_limited(ngx_egress_request_t *req);
-static ngx_uint_t ngx_egress_repo_allowed(ngx_egress_request_t *req,
+static ngx_uint_t ngx_egress_repo_lists(ngx_egress_request_t *req,
+    ngx_array_t **lists);
+static ngx_uint_t ngx_egress_repo_listed(ngx_egress_request_t *req,
     ngx_str_t *owner, ngx_str_t *name);
-static ngx_uint_t ngx_egress_repo_allowed_id(ngx_egress_request_t *req,
+static ngx_uint_t ngx_egress_repo_on_list(ngx_array_t *repos,
+    ngx_str_t *owner, ngx_str_t *name);
+static ngx_uint_t ngx_egress_repo_listed_id(ngx_egress_request_t *req,
     ngx_str_t *id);
-static ngx_uint_t ngx_egress_repo_listed(ngx_array_t *repos,
-    ngx_str_t *owner, ngx_str_t *name);
-static ngx_uint_t ngx_egress_repo_listed_id(ngx_array_t *repos,
+static ngx_uint_t ngx_egress_repo_id_on_list(ngx_array_t *repos,
     ngx_str_t *id);
 static ngx_uint_t ngx_egress_repo_eq(ngx_str_t *listed, ngx_str_t *name);
 
-static char *ngx_egress_repo_add(ngx_conf_t *cf,
-    ngx_egress_binding_t *binding, ngx_str_t *value);
+static char *ngx_egress_repo_add(ngx_conf_t *cf, ngx_array_t *repos,
+    ngx_str_t *value);
+
+
+/* of the binding, the role and the sandbox: all have to allow */
+#define NGX_EGRESS_REPO_LISTS  3
 
 
 ngx_uint_t
 ngx_egress_repo_check(ngx_egress_request_t *req)
 {
     ngx_str_t              id;
+    ngx_uint_t             listed;
+    ngx_array_t           *lists[NGX_EGRESS_REPO_LISTS];
     ngx_egress_binding_t  *binding;
 
     binding = req->bound->binding;
+    listed = ngx_egress_repo_lists(req, lists);
 
     ngx_str_null(&id);
 
@@ -44,22 +52,22 @@ ngx_egress_repo_check(ngx_egress_request_t *req)
 
         /* git paths name their repository by themselves */
 
-        if (!ngx_egress_repo_limited(req)) {
+        if (listed == 0) {
             return NGX_EGRESS_ALLOWED;
         }
 
-        return ngx_egress_repo_allowed(req, &req->owner, &req->repo)
+        return ngx_egress_repo_listed(req, &req->owner, &req->repo)
                ? NGX_EGRESS_ALLOWED : NGX_EGRESS_REPO_REFUSED;
     }
 
     if (binding->repo_rules.nelts && ngx_egress_repo_named(req, &id)) {
 
-        if (!ngx_egress_repo_limited(req)) {
+        if (listed == 0) {
             return NGX_EGRESS_ALLOWED;
         }
 
         if (id.len) {
-            return ngx_egress_repo_allowed_id(req, &id)
+            return ngx_egress_repo_listed_id(req, &id)
                    ? NGX_EGRESS_ALLOWED : NGX_EGRESS_REPO_UNKNOWN;
         }
 
@@ -67,11 +75,11 @@ ngx_egress_repo_check(ngx_egress_request_t *req)
             return NGX_EGRESS_REPO_UNKNOWN;
         }
 
-        return ngx_egress_repo_allowed(req, &req->owner, &req->repo)
+        return ngx_egress_repo_listed(req, &req->owner, &req->repo)
                ? NGX_EGRESS_ALLOWED : NGX_EGRESS_REPO_REFUSED;
     }
 
-    if (!ngx_egress_repo_limited(req)) {
+    if (listed == 0) {
         return NGX_EGRESS_ALLOWED;
     }
 
@@ -93,9 +101,10 @@ ngx_egress_repo_check_body(ngx_egress_request_t *req, ngx_egress_body_t *body)
 {
     ngx_str_t                owner, name;
     ngx_uint_t               i, reason;
+    ngx_array_t             *lists[NGX_EGRESS_REPO_LISTS];
     ngx_egress_body_repo_t  *repo;
 
-    if (!ngx_egress_repo_limited(req)) {
+    if (ngx_egress_repo_lists(req, lists) == 0) {
         return NGX_EGRESS_ALLOWED;
     }
 
@@ -117,7 +126,7 @@ ngx_egress_repo_check_body(ngx_egress_request_t *req, ngx_egress_body_t *body)
         name.data = repo->name;
         name.len = repo->name_len;
 
-        if (!ngx_egress_repo_allowed(req, &owner, &name)) {
+        if (!ngx_egress_repo_listed(req, &owner, &name)) {
             return NGX_EGRESS_REPO_REFUSED;
         }
     }
@@ -258,43 +267,51 @@ ngx_egress_repo_free(ngx_egress_request_t *req)
 
 
 static ngx_uint_t
-ngx_egress_repo_limited(ngx_egress_request_t *req)
+ngx_egress_repo_lists(ngx_egress_request_t *req, ngx_array_t **lists)
 {
-    return req->bound->binding->repos.nelts || req->repos;
+    ngx_uint_t  n;
+
+    n = 0;
+
+    if (req->bound->binding->repos.nelts) {
+        lists[n++] = &req->bound->binding->repos;
+    }
+
+    if (req->restriction && req->restriction->repos.nelts) {
+        lists[n++] = &req->restriction->repos;
+    }
+
+    /* that of a sandbox may be empty: none at all */
+
+    if (req->repos) {
+        lists[n++] = req->repos;
+    }
+
+    return n;
 }
 
 
-/* each list that there is must have it: a sandbox's narrows the binding's */
-
 static ngx_uint_t
-ngx_egress_repo_allowed(ngx_egress_request_t *req, ngx_str_t *owner,
+ngx_egress_repo_listed(ngx_egress_request_t *req, ngx_str_t *owner,
     ngx_str_t *name)
 {
-    ngx_array_t  *repos;
+    ngx_uint_t    i, n;
+    ngx_array_t  *lists[NGX_EGRESS_REPO_LISTS];
 
-    repos = &req->bound->binding->repos;
+    n = ngx_egress_repo_lists(req, lists);
 
-    return (repos->nelts == 0 || ngx_egress_repo_listed(repos, owner, name))
-           && (req->repos == NULL
-               || ngx_egress_repo_listed(req->repos, owner, name));
+    for (i = 0; i < n; i++) {
+        if (!ngx_egress_repo_on_list(lists[i], owner, name)) {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 
 static ngx_uint_t
-ngx_egress_repo_allowed_id(ngx_egress_request_t *req, ngx_str_t *id)
-{
-    ngx_array_t  *repos;
-
-    repos = &req->bound->binding->repos;
-
-    return (repos->nelts == 0 || ngx_egress_repo_listed_id(repos, id))
-           && (req->repos == NULL
-               || ngx_egress_repo_listed_id(req->repos, id));
-}
-
-
-static ngx_uint_t
-ngx_egress_repo_listed(ngx_array_t *repos, ngx_str_t *owner, ngx_str_t *name)
+ngx_egress_repo_on_list(ngx_array_t *repos, ngx_str_t *owner, ngx_str_t *name)
 {
     ngx_uint_t          i;
     ngx_egress_repo_t  *repo;
@@ -316,7 +333,25 @@ ngx_egress_repo_listed(ngx_array_t *repos, ngx_str_t *owner, ngx_str_t *name)
 
 
 static ngx_uint_t
-ngx_egress_repo_listed_id(ngx_array_t *repos, ngx_str_t *id)
+ngx_egress_repo_listed_id(ngx_egress_request_t *req, ngx_str_t *id)
+{
+    ngx_uint_t    i, n;
+    ngx_array_t  *lists[NGX_EGRESS_REPO_LISTS];
+
+    n = ngx_egress_repo_lists(req, lists);
+
+    for (i = 0; i < n; i++) {
+        if (!ngx_egress_repo_id_on_list(lists[i], id)) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_egress_repo_id_on_list(ngx_array_t *repos, ngx_str_t *id)
 {
     ngx_uint_t          i;
     ngx_egress_repo_t  *repo;
@@ -367,31 +402,43 @@ ngx_egress_repo_eq(ngx_str_t *listed, ngx_str_t *name)
 char *
 ngx_egress_repos(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_egress_binding_t  *binding = conf;
+    char                   *rv;
+    ngx_str_t              *value;
+    ngx_uint_t              i, *all;
+    ngx_array_t            *repos;
+    ngx_egress_binding_t   *binding;
+    ngx_egress_restrict_t  *restriction;
 
-    char        *rv;
-    ngx_str_t   *value;
-    ngx_uint_t   i;
+    if (cf->cmd_type == NGX_EGRESS_RESTRICT_CONF) {
+        restriction = conf;
+        repos = &restriction->repos;
+        all = &restriction->repos_all;
+
+    } else {
+        binding = conf;
+        repos = &binding->repos;
+        all = &binding->repos_all;
+    }
 
     value = cf->args->elts;
 
     if (ngx_strcmp(value[1].data, "all") == 0) {
 
-        if (cf->args->nelts != 2 || binding->repos.nelts) {
+        if (cf->args->nelts != 2 || repos->nelts) {
             return "has both \"all\" and a list";
         }
 
-        binding->repos_all = 1;
+        *all = 1;
 
         return NGX_CONF_OK;
     }
 
-    if (binding->repos_all) {
+    if (*all) {
         return "has both \"all\" and a list";
     }
 
     for (i = 1; i < cf->args->nelts; i++) {
-        rv = ngx_egress_repo_add(cf, binding, &value[i]);
+        rv = ngx_egress_repo_add(cf, repos, &value[i]);
         if (rv != NGX_CONF_OK) {
             return rv;
         }
@@ -402,12 +449,11 @@ ngx_egress_repos(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static char *
-ngx_egress_repo_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
-    ngx_str_t *value)
+ngx_egress_repo_add(ngx_conf_t *cf, ngx_array_t *repos, ngx_str_t *value)
 {
     ngx_egress_repo_t  *repo;
 
-    repo = ngx_array_push(&binding->repos);
+    repo = ngx_array_push(repos);
     if (repo == NULL) {
         return NGX_CONF_ERROR;
     }

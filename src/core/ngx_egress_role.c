@@ -11,6 +11,7 @@
 
 static ngx_egress_role_t *ngx_egress_role_create(ngx_conf_t *cf,
     ngx_egress_conf_t *ecf, ngx_str_t *name);
+static void ngx_egress_role_mode(ngx_conf_t *cf, ngx_egress_role_t *role);
 static ngx_int_t ngx_egress_role_link(ngx_conf_t *cf,
     ngx_egress_role_t *role);
 static ngx_int_t ngx_egress_role_add_host(ngx_conf_t *cf,
@@ -86,17 +87,23 @@ ngx_egress_role_create(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
      * set by ngx_pcalloc():
      *
      *     role->uses = NULL;
+     *     role->restricted = NULL;
      *     role->nhosts = 0;
      */
 
     role->name = *name;
     role->conf = ecf;
     role->network = NGX_CONF_UNSET_UINT;
+    role->report = NGX_CONF_UNSET_UINT;
+    role->max_connections = NGX_CONF_UNSET;
 
     ngx_rbtree_init(&role->hosts, &role->sentinel,
                     ngx_str_rbtree_insert_value);
 
     if (ngx_array_init(&role->use, cf->pool, 4, sizeof(ngx_str_t)) != NGX_OK
+        || ngx_array_init(&role->restricts, cf->pool, 1,
+                          sizeof(ngx_egress_restrict_t *))
+           != NGX_OK
         || ngx_array_init(&role->cidrs, cf->pool, 1,
                           sizeof(ngx_egress_cidr_t))
            != NGX_OK
@@ -157,11 +164,22 @@ ngx_egress_role_init(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
         }
     }
 
+    ngx_conf_init_uint_value(ecf->report, 0);
+
+    if (ecf->report) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "\"mode report\": what policy would refuse is let "
+                      "through and logged, writes included");
+    }
+
     roles = ecf->roles.elts;
 
     for (i = 0; i < ecf->roles.nelts; i++) {
 
         ngx_conf_init_uint_value(roles[i]->network, 0);
+        ngx_conf_init_value(roles[i]->max_connections, 0);
+
+        ngx_egress_role_mode(cf, roles[i]);
 
         if (n && ngx_egress_role_link(cf, roles[i]) != NGX_OK) {
             return NGX_ERROR;
@@ -169,6 +187,24 @@ ngx_egress_role_init(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_egress_role_mode(ngx_conf_t *cf, ngx_egress_role_t *role)
+{
+    if (role->report == NGX_CONF_UNSET_UINT) {
+        role->report = role->conf->report;
+        return;
+    }
+
+    if (role->report && !role->conf->report) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "\"mode report\" in role \"%V\": what policy would "
+                      "refuse is let through and logged, writes included "
+                      "in %V:%ui",
+                      &role->name, &role->place.file, role->place.line);
+    }
 }
 
 
@@ -200,7 +236,7 @@ ngx_egress_role_link(ngx_conf_t *cf, ngx_egress_role_t *role)
         role->uses[binding->index] = 1;
     }
 
-    return NGX_OK;
+    return ngx_egress_restrict_link(cf, role);
 }
 
 

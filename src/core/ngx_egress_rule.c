@@ -12,11 +12,8 @@
 static void ngx_egress_classify_git(ngx_egress_request_t *req,
     ngx_egress_rule_t *rule);
 
-static char *ngx_egress_rule_methods(ngx_conf_t *cf, ngx_egress_rule_t *rule,
-    ngx_str_t *value);
 static char *ngx_egress_rule_inspector(ngx_conf_t *cf,
     ngx_egress_rule_t *rule, ngx_str_t *value, ngx_uint_t n);
-static char *ngx_egress_rule_text(ngx_conf_t *cf, ngx_egress_rule_t *rule);
 
 
 static struct {
@@ -116,6 +113,16 @@ ngx_egress_classify(ngx_egress_request_t *req)
             continue;
         }
 
+        if (rule[i].type == NGX_EGRESS_RULE_REFUSE && req->report) {
+
+            if (!req->refused) {
+                req->refused = 1;
+                req->told = &rule[i].text;
+            }
+
+            continue;
+        }
+
         req->rule = &rule[i];
 
         switch (rule[i].type) {
@@ -173,6 +180,12 @@ ngx_egress_classify_git(ngx_egress_request_t *req, ngx_egress_rule_t *rule)
 ngx_uint_t
 ngx_egress_class_reason(ngx_egress_request_t *req, ngx_egress_body_t *body)
 {
+    ngx_uint_t              access;
+    ngx_egress_restrict_t  *restriction;
+
+    access = req->bound->binding->access;
+    restriction = req->restriction;
+
     switch (req->class) {
 
     case NGX_EGRESS_READ:
@@ -180,7 +193,19 @@ ngx_egress_class_reason(ngx_egress_request_t *req, ngx_egress_body_t *body)
 
     case NGX_EGRESS_WRITE:
 
-        if (req->bound->binding->access == NGX_EGRESS_WRITE) {
+        /* the lesser of both: a role never widens */
+
+        if (access == NGX_EGRESS_WRITE && restriction
+            && restriction->access == NGX_EGRESS_READ)
+        {
+            access = NGX_EGRESS_READ;
+
+            if (req->told == NULL) {
+                req->told = &restriction->text;
+            }
+        }
+
+        if (access == NGX_EGRESS_WRITE) {
             return NGX_EGRESS_ALLOWED;
         }
 
@@ -379,7 +404,7 @@ ngx_egress_rule(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                            "than one exact path", &value[1]);
     }
 
-    return ngx_egress_rule_text(cf, rule);
+    return ngx_egress_rule_text(cf, &rule->text);
 }
 
 
@@ -504,7 +529,7 @@ ngx_egress_git(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     rule->type = NGX_EGRESS_RULE_GIT;
     rule->segments = n;
 
-    return ngx_egress_rule_text(cf, rule);
+    return ngx_egress_rule_text(cf, &rule->text);
 }
 
 
@@ -577,7 +602,9 @@ ngx_egress_rule_add(ngx_conf_t *cf, void *conf, ngx_array_t *rules)
 
     ngx_memzero(rule, sizeof(ngx_egress_rule_t));
 
-    if (cf->cmd_type == NGX_EGRESS_HOST_CONF) {
+    if (cf->cmd_type == NGX_EGRESS_HOST_CONF
+        || cf->cmd_type == NGX_EGRESS_NARROW_CONF)
+    {
         rule->scope = conf;
     }
 
@@ -587,7 +614,7 @@ ngx_egress_rule_add(ngx_conf_t *cf, void *conf, ngx_array_t *rules)
 }
 
 
-static char *
+char *
 ngx_egress_rule_methods(ngx_conf_t *cf, ngx_egress_rule_t *rule,
     ngx_str_t *value)
 {
@@ -717,10 +744,8 @@ ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
 }
 
 
-/* the rule in the operator's own words */
-
-static char *
-ngx_egress_rule_text(ngx_conf_t *cf, ngx_egress_rule_t *rule)
+char *
+ngx_egress_rule_text(ngx_conf_t *cf, ngx_str_t *text)
 {
     size_t       len;
     u_char      *p;
@@ -739,8 +764,8 @@ ngx_egress_rule_text(ngx_conf_t *cf, ngx_egress_rule_t *rule)
         return NGX_CONF_ERROR;
     }
 
-    rule->text.data = p;
-    rule->text.len = len - 1;
+    text->data = p;
+    text->len = len - 1;
 
     for (i = 0; i < cf->args->nelts; i++) {
         p = ngx_cpymem(p, value[i].data, value[i].len);

@@ -29,6 +29,30 @@ typedef struct {
 } ngx_egress_scope_t;
 
 
+/* "restrict": what a role may do with a binding */
+
+struct ngx_egress_restrict_s {
+    ngx_str_t                 name;         /* of the binding */
+    ngx_uint_t                access;       /* NGX_EGRESS_READ or _WRITE */
+    ngx_array_t               rules;        /* ngx_egress_rule_t, "allow" */
+    ngx_array_t               repos;        /* ngx_egress_repo_t */
+    ngx_uint_t                repos_all;    /* unsigned  repos_all:1; */
+    ngx_array_t               hosts;        /* ngx_egress_narrow_t * */
+    ngx_str_t                 text;         /* as written, for the audit */
+    ngx_egress_place_t        place;
+};
+
+
+/* a "host" block in it; "scope" first: rules point to it */
+
+typedef struct {
+    ngx_egress_scope_t        scope;
+    ngx_egress_restrict_t    *restriction;
+    ngx_array_t               names;        /* ngx_egress_host_t */
+    ngx_egress_place_t        place;
+} ngx_egress_narrow_t;
+
+
 struct ngx_egress_rule_s {
     ngx_uint_t                type;
     ngx_egress_scope_t       *scope;        /* NULL: all hosts */
@@ -61,9 +85,12 @@ typedef struct {
     ngx_egress_target_t       target;
     ngx_egress_bound_t       *bound;
     ngx_array_t              *repos;        /* of the sandbox, or NULL */
+    ngx_egress_restrict_t    *restriction;  /* of the role, or NULL */
 
     ngx_uint_t                class;
     ngx_egress_rule_t        *rule;
+    ngx_str_t                *told;         /* instead of it where it denies */
+    ngx_str_t                *allow;        /* and where all is allowed */
     ngx_uint_t                inspector;    /* that has yet to tell the class */
     ngx_egress_git_t          git;
     ngx_str_t                 owner;        /* of the repository, as it was */
@@ -71,6 +98,7 @@ typedef struct {
     unsigned                  is_git:1;
     unsigned                  anonymous:1;
     unsigned                  refused:1;
+    unsigned                  report:1;         /* "mode report" */
     unsigned                  credentialed:1;   /* below path_prefix */
 } ngx_egress_request_t;
 
@@ -84,8 +112,9 @@ char *ngx_egress_encoded_slash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
  * Fills in the class of a request by the rules of its binding, in the order
- * of the file, then by method (DESIGN 5.2, 6.4).  method, content_type, target
- * and bound are set by the caller.
+ * of the file, then by method (DESIGN 5.2, 6.4).  method, content_type, target,
+ * bound, restriction and report are set by the caller.  Under "report" a rule
+ * that refuses is noted, and what follows it tells the class.
  */
 void ngx_egress_classify(ngx_egress_request_t *req);
 
@@ -116,6 +145,8 @@ ngx_uint_t ngx_egress_prefix_match(ngx_str_t *prefix, ngx_str_t *path,
  */
 ngx_egress_rule_t *ngx_egress_rule_add(ngx_conf_t *cf, void *conf,
     ngx_array_t *rules);
+char *ngx_egress_rule_methods(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value);
 ngx_egress_binding_t *ngx_egress_rule_binding(ngx_conf_t *cf, void *conf);
 
 /*
@@ -125,6 +156,9 @@ ngx_egress_binding_t *ngx_egress_rule_binding(ngx_conf_t *cf, void *conf);
 char *ngx_egress_rule_pattern(ngx_conf_t *cf, ngx_egress_rule_t *rule,
     ngx_str_t *value, ngx_uint_t n, ngx_uint_t caseless, ngx_uint_t *used);
 
+/* The directive that is read now, in the operator's own words. */
+char *ngx_egress_rule_text(ngx_conf_t *cf, ngx_str_t *text);
+
 /* Tell whether a rule is for this host, this method and this path. */
 ngx_uint_t ngx_egress_rule_applies(ngx_egress_rule_t *rule,
     ngx_egress_request_t *req);
@@ -132,6 +166,29 @@ ngx_uint_t ngx_egress_rule_method(ngx_egress_rule_t *rule, ngx_str_t *method,
     ngx_uint_t bit);
 ngx_uint_t ngx_egress_rule_path(ngx_egress_rule_t *rule, ngx_str_t *path,
     ngx_uint_t caseless);
+
+
+/*
+ * ngx_egress_restrict.c: what a role may do with a binding, DESIGN 5.3.
+ */
+char *ngx_egress_restrict_block(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_egress_restrict_host(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_egress_restrict_allow(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/* Once all bindings are known: finds those that a role restricts. */
+ngx_int_t ngx_egress_restrict_link(ngx_conf_t *cf, ngx_egress_role_t *role);
+
+/* What a role has to say of a binding beside that it may use it, or NULL. */
+ngx_egress_restrict_t *ngx_egress_restrict_find(ngx_egress_role_t *role,
+    ngx_egress_binding_t *binding);
+
+/*
+ * Looks for an "allow" of the role that matches, where there are any; it is
+ * noted in req->allow.  Returns a reason code.
+ */
+ngx_uint_t ngx_egress_restrict_check(ngx_egress_request_t *req);
 
 
 /*
@@ -147,9 +204,9 @@ char *ngx_egress_repo(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_egress_repo_parse(ngx_egress_repo_t *repo, ngx_str_t *value);
 
 /*
- * Under lists of repositories, of the binding and of the sandbox, each of which
- * must have it: checks the one that the request names by its path, noted in
- * req->owner and req->repo in any case.  Returns a reason code.
+ * Under lists of repositories, of the binding, the role and the sandbox, each
+ * of which must have it: checks the one that the request names by its path,
+ * noted in req->owner and req->repo in any case.  Returns a reason code.
  */
 ngx_uint_t ngx_egress_repo_check(ngx_egress_request_t *req);
 

@@ -85,6 +85,7 @@ struct ngx_egress_live_s {
     ngx_egress_sandbox_t     *box;
     ngx_egress_secret_t      *secret;
     ngx_egress_sandboxes_t   *all;          /* beside a secret */
+    ngx_str_t                *sandbox;      /* whose secret it is */
     time_t                    ttl;          /* of the secret; 0: none */
     ngx_egress_live_pt        handler;
     void                     *data;
@@ -193,9 +194,12 @@ ngx_egress_live_t *ngx_egress_live_create(ngx_pool_t *pool,
 /* Makes it one of a sandbox, and of no other; a reference to "box". */
 void ngx_egress_live_join(ngx_egress_live_t *live, ngx_egress_sandbox_t *box);
 
-/* Makes it one that carries a secret, no older than "ttl" unless that is 0. */
+/*
+ * Makes it one that carries a secret, that of "sandbox" where each has its own;
+ * no older than "ttl" unless that is 0.
+ */
 void ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
-    ngx_egress_secret_t *secret, time_t ttl);
+    ngx_egress_secret_t *secret, ngx_str_t *sandbox, time_t ttl);
 
 /* Makes it nobody's. */
 void ngx_egress_live_leave(ngx_egress_live_t *live);

@@ -12,38 +12,6 @@
 #include <sys/mman.h>
 
 
-#define NGX_EGRESS_SECRET_VALID       0
-#define NGX_EGRESS_SECRET_MISSING     1
-#define NGX_EGRESS_SECRET_UNREADABLE  2
-
-#define NGX_EGRESS_SECRET_SETTLE      200       /* ms */
-
-
-/*
- * The value and what is known of its file, on pages of its own: locked, left
- * out of cores, and wiped before they are given back.  A worker's changes are
- * its own, since the mapping is private.
- */
-
-struct ngx_egress_vault_s {
-    size_t           size;
-    ngx_file_uniq_t  uniq;
-    dev_t            dev;
-    time_t           mtime;
-    long             mtime_nsec;
-    time_t           ctime;
-    long             ctime_nsec;
-    off_t            file_size;
-    ngx_uint_t       state;
-    ngx_msec_t       checked;
-    ngx_msec_t       troubled;      /* since when, or 0 */
-    size_t           len;
-    ngx_uint_t       generation;
-    u_char           id[8];
-    u_char           data[NGX_EGRESS_SECRET_LEN + 1];
-};
-
-
 static void ngx_egress_secret_look(ngx_egress_secret_t *secret,
     ngx_log_t *log);
 static void ngx_egress_secret_touched(ngx_egress_secret_t *secret,
@@ -58,13 +26,11 @@ static ngx_uint_t ngx_egress_secret_same(ngx_egress_vault_t *vault,
     ngx_file_info_t *fi);
 static void ngx_egress_secret_note(ngx_egress_vault_t *vault,
     ngx_file_info_t *fi);
-static void ngx_egress_secret_set(ngx_egress_vault_t *vault, u_char *data,
-    size_t len);
+static ngx_int_t ngx_egress_secret_set(ngx_egress_secret_t *secret,
+    u_char *data, size_t len, ngx_log_t *log);
 
-static const char *ngx_egress_file_check(ngx_file_info_t *fi,
-    ngx_uint_t insecure);
-static const char *ngx_egress_file_line(u_char *buf, size_t *len);
-
+static ngx_int_t ngx_egress_secret_load(ngx_conf_t *cf,
+    ngx_egress_secret_t *secret);
 static ngx_egress_vault_t *ngx_egress_vault_create(ngx_conf_t *cf);
 static void ngx_egress_vault_cleanup(void *data);
 static ngx_int_t ngx_egress_secret_check_path(ngx_cycle_t *cycle,
@@ -75,31 +41,43 @@ static ngx_uint_t ngx_egress_secret_searchable(ngx_file_info_t *fi,
 
 ngx_int_t
 ngx_egress_secret_get(ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret,
-    ngx_str_t *value, ngx_str_t *id, ngx_log_t *log)
+    ngx_str_t *sandbox, ngx_str_t *value, ngx_str_t *id, ngx_log_t *log)
 {
+    ngx_int_t            rc;
     ngx_egress_vault_t  *vault;
+
+    rc = ngx_egress_secret_of(&secret, sandbox, log);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
 
     vault = secret->vault;
 
-    if (!secret->fixed
-        && ngx_current_msec - vault->checked
-           >= (vault->troubled ? ngx_min(ecf->secret_check,
-                                         NGX_EGRESS_FILE_AGAIN)
-                               : ecf->secret_check))
+    if (vault->state == NGX_EGRESS_VAULT_UNKNOWN
+        || (!secret->fixed
+            && ngx_current_msec - vault->checked
+               >= (vault->troubled ? ngx_min(ecf->secret_check,
+                                             NGX_EGRESS_FILE_AGAIN)
+                                   : ecf->secret_check)))
     {
         vault->checked = ngx_current_msec;
         ngx_egress_secret_look(secret, log);
+
+        /* a longer value may have needed more room */
+
+        vault = secret->vault;
     }
 
     switch (vault->state) {
 
-    case NGX_EGRESS_SECRET_VALID:
+    case NGX_EGRESS_VAULT_VALID:
         break;
 
-    case NGX_EGRESS_SECRET_MISSING:
+    case NGX_EGRESS_VAULT_MISSING:
         return NGX_DECLINED;
 
-    default: /* NGX_EGRESS_SECRET_UNREADABLE */
+    default: /* NGX_EGRESS_VAULT_UNREADABLE, NGX_EGRESS_VAULT_UNKNOWN */
         return NGX_ERROR;
     }
 
@@ -118,15 +96,26 @@ ngx_egress_secret_get(ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret,
 
 
 ngx_uint_t
-ngx_egress_secret_generation(ngx_egress_secret_t *secret)
+ngx_egress_secret_generation(ngx_egress_secret_t *secret, ngx_str_t *sandbox)
 {
+    if (ngx_egress_secret_of(&secret, sandbox, ngx_cycle->log) != NGX_OK) {
+
+        /* there is no value, and so none that differs */
+
+        return 0;
+    }
+
     return secret->vault->generation;
 }
 
 
 time_t
-ngx_egress_secret_age(ngx_egress_secret_t *secret)
+ngx_egress_secret_age(ngx_egress_secret_t *secret, ngx_str_t *sandbox)
 {
+    if (ngx_egress_secret_of(&secret, sandbox, ngx_cycle->log) != NGX_OK) {
+        return NGX_MAX_INT_T_VALUE;
+    }
+
     return ngx_time() - secret->vault->mtime;
 }
 
@@ -146,11 +135,11 @@ ngx_egress_secret_look(ngx_egress_secret_t *secret, ngx_log_t *log)
         switch (ngx_egress_file_error(ngx_errno)) {
 
         case NGX_EGRESS_FILE_GONE:
-            ngx_egress_secret_state(secret, NGX_EGRESS_SECRET_MISSING, log);
+            ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_MISSING, log);
             return;
 
         case NGX_EGRESS_FILE_DENIED:
-            ngx_egress_secret_state(secret, NGX_EGRESS_SECRET_UNREADABLE,
+            ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_UNREADABLE,
                                     log);
             return;
 
@@ -160,7 +149,7 @@ ngx_egress_secret_look(ngx_egress_secret_t *secret, ngx_log_t *log)
         }
     }
 
-    if (vault->state == NGX_EGRESS_SECRET_VALID && vault->troubled == 0
+    if (vault->state == NGX_EGRESS_VAULT_VALID && vault->troubled == 0
         && ngx_egress_secret_same(vault, &fi))
     {
         if (vault->ctime == fi.st_ctim.tv_sec
@@ -178,7 +167,7 @@ ngx_egress_secret_look(ngx_egress_secret_t *secret, ngx_log_t *log)
      * included
      */
 
-    if (vault->state == NGX_EGRESS_SECRET_UNREADABLE && vault->troubled == 0
+    if (vault->state == NGX_EGRESS_VAULT_UNREADABLE && vault->troubled == 0
         && ngx_egress_secret_same(vault, &fi)
         && vault->ctime == fi.st_ctim.tv_sec
         && vault->ctime_nsec == fi.st_ctim.tv_nsec)
@@ -230,10 +219,17 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
                              secret->insecure, 1, &opened);
 
     if (n > 0) {
-        ngx_egress_secret_set(vault, buf, n);
+
+        if (ngx_egress_secret_set(secret, buf, n, log) != NGX_OK) {
+            ngx_egress_secret_trouble(secret, log);
+            goto done;
+        }
+
+        vault = secret->vault;
+
         ngx_egress_secret_note(vault, &opened);
         vault->troubled = 0;
-        ngx_egress_secret_state(secret, NGX_EGRESS_SECRET_VALID, log);
+        ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_VALID, log);
         goto done;
     }
 
@@ -241,7 +237,7 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
 
     case NGX_EGRESS_FILE_GONE:
         vault->troubled = 0;
-        ngx_egress_secret_state(secret, NGX_EGRESS_SECRET_MISSING, log);
+        ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_MISSING, log);
         break;
 
     case NGX_EGRESS_FILE_TROUBLE:
@@ -250,7 +246,7 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
 
     case NGX_EGRESS_FILE_DENIED:
         vault->troubled = 0;
-        ngx_egress_secret_state(secret, NGX_EGRESS_SECRET_UNREADABLE, log);
+        ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_UNREADABLE, log);
         ngx_egress_secret_note(vault, fi);
         break;
 
@@ -263,12 +259,16 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
                 vault->troubled = ngx_current_msec ? ngx_current_msec : 1;
             }
 
+            if (vault->state == NGX_EGRESS_VAULT_UNKNOWN && n == 0) {
+                vault->state = NGX_EGRESS_VAULT_MISSING;
+            }
+
             break;
         }
 
         vault->troubled = 0;
-        ngx_egress_secret_state(secret, n == 0 ? NGX_EGRESS_SECRET_MISSING
-                                               : NGX_EGRESS_SECRET_UNREADABLE,
+        ngx_egress_secret_state(secret, n == 0 ? NGX_EGRESS_VAULT_MISSING
+                                               : NGX_EGRESS_VAULT_UNREADABLE,
                                 log);
         ngx_egress_secret_note(vault, fi);
     }
@@ -276,25 +276,6 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
 done:
 
     ngx_explicit_memzero(buf, sizeof(buf));
-}
-
-
-ngx_uint_t
-ngx_egress_file_settled(ngx_file_info_t *fi)
-{
-    int64_t          age;
-    struct timespec  now;
-
-    if (clock_gettime(CLOCK_REALTIME, &now) == -1) {
-        return 1;
-    }
-
-    age = (int64_t) (now.tv_sec - fi->st_mtim.tv_sec) * 1000
-          + (now.tv_nsec - fi->st_mtim.tv_nsec) / 1000000;
-
-    /* a time stamp in the future tells nothing */
-
-    return age < 0 || age >= NGX_EGRESS_SECRET_SETTLE;
 }
 
 
@@ -313,7 +294,7 @@ ngx_egress_secret_trouble(ngx_egress_secret_t *secret, ngx_log_t *log)
     }
 
     if (ngx_current_msec - vault->troubled >= NGX_EGRESS_FILE_GRACE) {
-        ngx_egress_secret_state(secret, NGX_EGRESS_SECRET_UNREADABLE, log);
+        ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_UNREADABLE, log);
     }
 }
 
@@ -322,11 +303,18 @@ static void
 ngx_egress_secret_state(ngx_egress_secret_t *secret, ngx_uint_t state,
     ngx_log_t *log)
 {
+    ngx_uint_t           known;
     ngx_egress_vault_t  *vault;
 
     vault = secret->vault;
+    known = (vault->state != NGX_EGRESS_VAULT_UNKNOWN);
 
-    if (state != NGX_EGRESS_SECRET_VALID) {
+    if (state != NGX_EGRESS_VAULT_VALID) {
+
+        /* as a former one, it is to be remembered for as long as can be */
+
+        ngx_egress_tripwire_add(secret->conf, vault->data, vault->len, log);
+
         ngx_explicit_memzero(vault->data, vault->len);
         vault->len = 0;
 
@@ -343,17 +331,23 @@ ngx_egress_secret_state(ngx_egress_secret_t *secret, ngx_uint_t state,
 
     switch (state) {
 
-    case NGX_EGRESS_SECRET_VALID:
-        ngx_log_error(NGX_LOG_NOTICE, log, 0,
-                      "secret \"%V\" is there again", &secret->path);
+    case NGX_EGRESS_VAULT_VALID:
+        if (known) {
+            ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                          "secret \"%V\" is there again", &secret->path);
+        }
+
         break;
 
-    case NGX_EGRESS_SECRET_MISSING:
-        ngx_log_error(NGX_LOG_NOTICE, log, 0,
-                      "secret \"%V\" has been removed", &secret->path);
+    case NGX_EGRESS_VAULT_MISSING:
+        if (known) {
+            ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                          "secret \"%V\" has been removed", &secret->path);
+        }
+
         break;
 
-    default: /* NGX_EGRESS_SECRET_UNREADABLE */
+    default: /* NGX_EGRESS_VAULT_UNREADABLE */
         ngx_log_error(NGX_LOG_ERR, log, 0,
                       "secret \"%V\" can't be read", &secret->path);
     }
@@ -384,10 +378,21 @@ ngx_egress_secret_note(ngx_egress_vault_t *vault, ngx_file_info_t *fi)
 }
 
 
-static void
-ngx_egress_secret_set(ngx_egress_vault_t *vault, u_char *data, size_t len)
+static ngx_int_t
+ngx_egress_secret_set(ngx_egress_secret_t *secret, u_char *data, size_t len,
+    ngx_log_t *log)
 {
-    u_char  digest[SHA256_DIGEST_LENGTH];
+    u_char               digest[SHA256_DIGEST_LENGTH];
+    ngx_egress_vault_t  *vault;
+
+    if (ngx_egress_secret_room(secret, len, log) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    vault = secret->vault;
+
+    ngx_egress_tripwire_add(secret->conf, vault->data, vault->len, log);
+    ngx_egress_tripwire_add(secret->conf, data, len, log);
 
     /* pages that were never used are not touched: there may be many secrets */
 
@@ -395,193 +400,12 @@ ngx_egress_secret_set(ngx_egress_vault_t *vault, u_char *data, size_t len)
 
     ngx_memcpy(vault->data, data, len);
     vault->len = len;
-    vault->generation++;
+    vault->generation = ngx_egress_secret_next(secret);
 
     SHA256(data, len, digest);
     ngx_hex_dump(vault->id, digest, sizeof(vault->id) / 2);
-}
 
-
-ssize_t
-ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
-    u_char *buf, size_t size, ngx_uint_t insecure, ngx_uint_t text,
-    ngx_file_info_t *fi)
-{
-    size_t           len;
-    ssize_t          n;
-    ngx_fd_t         fd;
-    ngx_err_t        err;
-    const char      *why;
-    ngx_file_info_t  after;
-
-    /* a FIFO or a device must not block the event loop */
-
-    fd = open((const char *) path->data,
-              O_RDONLY|O_NONBLOCK|O_CLOEXEC|O_NOCTTY);
-
-    if (fd == NGX_INVALID_FILE) {
-        err = ngx_errno;
-        ngx_log_error(NGX_LOG_ERR, log, err, "%s \"%V\": open() failed",
-                      who, path);
-        return ngx_egress_file_error(err);
-    }
-
-    if (ngx_fd_info(fd, fi) == NGX_FILE_ERROR) {
-        n = NGX_EGRESS_FILE_TROUBLE;
-        ngx_log_error(NGX_LOG_ERR, log, ngx_errno,
-                      "%s \"%V\": fstat() failed", who, path);
-        goto done;
-    }
-
-    n = NGX_EGRESS_FILE_BAD;
-
-    why = ngx_egress_file_check(fi, insecure);
-
-    if (why == NULL && ngx_file_size(fi) > (off_t) (size - 3)) {
-        why = "is too large";
-    }
-
-    if (why) {
-        goto bad;
-    }
-
-    for (len = 0; len < size; len += n) {
-
-        n = read(fd, buf + len, size - len);
-
-        if (n == -1) {
-            n = NGX_EGRESS_FILE_TROUBLE;
-            ngx_log_error(NGX_LOG_ERR, log, ngx_errno,
-                          "%s \"%V\": read() failed", who, path);
-            goto done;
-        }
-
-        if (n == 0) {
-            break;
-        }
-    }
-
-    n = NGX_EGRESS_FILE_BAD;
-
-    if (ngx_fd_info(fd, &after) == NGX_FILE_ERROR
-        || ngx_file_size(&after) != (off_t) len
-        || after.st_mtim.tv_nsec != fi->st_mtim.tv_nsec
-        || after.st_mtim.tv_sec != fi->st_mtim.tv_sec)
-    {
-        why = "changed while it was read";
-        goto bad;
-    }
-
-    if (text) {
-        why = ngx_egress_file_line(buf, &len);
-    }
-
-    if (why == NULL) {
-        n = len;
-        goto done;
-    }
-
-bad:
-
-    ngx_log_error(NGX_LOG_ERR, log, 0, "%s \"%V\" %s", who, path, why);
-
-done:
-
-    if (n < 0) {
-        ngx_explicit_memzero(buf, size);
-    }
-
-    if (ngx_close_file(fd) == NGX_FILE_ERROR) {
-        ngx_log_error(NGX_LOG_ALERT, log, ngx_errno,
-                      ngx_close_file_n " \"%V\" failed", path);
-    }
-
-    return n;
-}
-
-
-static const char *
-ngx_egress_file_check(ngx_file_info_t *fi, ngx_uint_t insecure)
-{
-    if (!ngx_is_file(fi)) {
-        return "is not a regular file";
-    }
-
-    if (insecure) {
-        return NULL;
-    }
-
-    if (fi->st_mode & S_IWGRP) {
-        return "is writable by its group";
-    }
-
-    if (fi->st_mode & S_IRWXO) {
-        return "is accessible to others";
-    }
-
-    return NULL;
-}
-
-
-/* one line: a line end within a header field would make two of it (O-20) */
-
-static const char *
-ngx_egress_file_line(u_char *buf, size_t *len)
-{
-    size_t  i, n;
-
-    n = *len;
-
-    if (n && buf[n - 1] == LF) {
-        n--;
-
-        if (n && buf[n - 1] == CR) {
-            n--;
-        }
-    }
-
-    for (i = 0; i < n; i++) {
-
-        if (buf[i] == LF || buf[i] == CR) {
-            return "has more than one line";
-        }
-
-        if (buf[i] == ' ' || buf[i] == '\t') {
-            return "has white space in it";
-        }
-
-        if (buf[i] < 0x20 || buf[i] == 0x7f) {
-            return "has a control byte in it";
-        }
-    }
-
-    *len = n;
-
-    return NULL;
-}
-
-
-ngx_int_t
-ngx_egress_file_error(ngx_err_t err)
-{
-    switch (err) {
-
-    case NGX_ENOENT:
-    case NGX_ENOTDIR:
-    case NGX_ELOOP:
-    case NGX_ENAMETOOLONG:
-        return NGX_EGRESS_FILE_GONE;
-
-    case NGX_EACCES:
-    case NGX_EPERM:
-        return NGX_EGRESS_FILE_DENIED;
-
-    case ENXIO:
-        return NGX_EGRESS_FILE_BAD;
-
-    default:
-        return NGX_EGRESS_FILE_TROUBLE;
-    }
+    return NGX_OK;
 }
 
 
@@ -589,9 +413,7 @@ ngx_egress_secret_t *
 ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path, ngx_uint_t fixed,
     ngx_uint_t insecure)
 {
-    u_char                buf[NGX_EGRESS_SECRET_LEN + 3];
-    ssize_t               n;
-    ngx_file_info_t       fi;
+    ngx_int_t             rc;
     ngx_egress_conf_t    *ecf;
     ngx_egress_secret_t  *secret, **secrets;
 
@@ -603,6 +425,7 @@ ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path, ngx_uint_t fixed,
     }
 
     secret->path = *path;
+    secret->conf = ecf;
     secret->fixed = fixed;
     secret->insecure = insecure;
     secret->index = ecf->secrets.nelts;
@@ -615,38 +438,14 @@ ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path, ngx_uint_t fixed,
 
     ngx_egress_place(cf, &secret->place);
 
-    secret->vault = ngx_egress_vault_create(cf);
-    if (secret->vault == NULL) {
+    rc = ngx_egress_secret_each(cf, secret);
+
+    if (rc == NGX_DECLINED) {
+        rc = ngx_egress_secret_load(cf, secret);
+    }
+
+    if (rc != NGX_OK) {
         return NULL;
-    }
-
-    n = ngx_egress_file_read(cf->log, "secret", &secret->path, buf,
-                             sizeof(buf), insecure, 1, &fi);
-
-    if (n > 0) {
-        ngx_egress_secret_set(secret->vault, buf, n);
-    }
-
-    ngx_explicit_memzero(buf, sizeof(buf));
-
-    if (n == 0 || n == NGX_EGRESS_FILE_GONE) {
-
-        /* an operator who cut access off must still be able to reload */
-
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "secret \"%V\" is %s", &secret->path,
-                           n == 0 ? "empty" : "not there");
-
-        secret->vault->state = NGX_EGRESS_SECRET_MISSING;
-
-    } else if (n < 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "could not read the secret \"%V\"", &secret->path);
-        return NULL;
-    }
-
-    if (n >= 0) {
-        ngx_egress_secret_note(secret->vault, &fi);
     }
 
     secrets = ngx_array_push(&ecf->secrets);
@@ -660,36 +459,98 @@ ngx_egress_secret_add(ngx_conf_t *cf, ngx_str_t *path, ngx_uint_t fixed,
 }
 
 
+static ngx_int_t
+ngx_egress_secret_load(ngx_conf_t *cf, ngx_egress_secret_t *secret)
+{
+    u_char           buf[NGX_EGRESS_SECRET_LEN + 3];
+    ssize_t          n;
+    ngx_file_info_t  fi;
+
+    secret->vault = ngx_egress_vault_create(cf);
+    if (secret->vault == NULL) {
+        return NGX_ERROR;
+    }
+
+    n = ngx_egress_file_read(cf->log, "secret", &secret->path, buf,
+                             sizeof(buf), secret->insecure, 1, &fi);
+
+    if (n > 0) {
+        (void) ngx_egress_secret_set(secret, buf, n, cf->log);
+    }
+
+    ngx_explicit_memzero(buf, sizeof(buf));
+
+    if (n == 0 || n == NGX_EGRESS_FILE_GONE) {
+
+        /* an operator who cut access off must still be able to reload */
+
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "secret \"%V\" is %s", &secret->path,
+                           n == 0 ? "empty" : "not there");
+
+        secret->vault->state = NGX_EGRESS_VAULT_MISSING;
+
+    } else if (n < 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "could not read the secret \"%V\"", &secret->path);
+        return NGX_ERROR;
+    }
+
+    if (n >= 0) {
+        ngx_egress_secret_note(secret->vault, &fi);
+    }
+
+    return NGX_OK;
+}
+
+
 static ngx_egress_vault_t *
 ngx_egress_vault_create(ngx_conf_t *cf)
 {
-    size_t               size;
     ngx_pool_cleanup_t  *cln;
     ngx_egress_vault_t  *vault;
-
-    size = ngx_align(sizeof(ngx_egress_vault_t), ngx_pagesize);
 
     cln = ngx_pool_cleanup_add(cf->pool, 0);
     if (cln == NULL) {
         return NULL;
     }
 
-    vault = mmap(NULL, size, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANON,
-                 -1, 0);
-
-    if (vault == MAP_FAILED) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno, "mmap() failed");
+    vault = ngx_egress_vault_alloc(NGX_EGRESS_SECRET_LEN, cf->log);
+    if (vault == NULL) {
         return NULL;
     }
 
     cln->handler = ngx_egress_vault_cleanup;
     cln->data = vault;
 
+    return vault;
+}
+
+
+ngx_egress_vault_t *
+ngx_egress_vault_alloc(size_t len, ngx_log_t *log)
+{
+    size_t               size;
+    ngx_egress_vault_t  *vault;
+
+    size = ngx_align(offsetof(ngx_egress_vault_t, data) + len + 1,
+                     ngx_pagesize);
+
+    vault = mmap(NULL, size, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANON,
+                 -1, 0);
+
+    if (vault == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "mmap() of %uz bytes failed", size);
+        return NULL;
+    }
+
     vault->size = size;
 
     if (madvise(vault, size, MADV_DONTDUMP) == -1) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           "madvise(MADV_DONTDUMP) failed");
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "madvise(MADV_DONTDUMP) failed");
+        ngx_egress_vault_free(vault);
         return NULL;
     }
 
@@ -704,8 +565,13 @@ ngx_egress_vault_create(ngx_conf_t *cf)
 static void
 ngx_egress_vault_cleanup(void *data)
 {
-    ngx_egress_vault_t *vault = data;
+    ngx_egress_vault_free(data);
+}
 
+
+void
+ngx_egress_vault_free(ngx_egress_vault_t *vault)
+{
     size_t  size;
 
     size = vault->size;
@@ -725,6 +591,11 @@ ngx_egress_secret_init_worker(ngx_egress_conf_t *ecf, ngx_log_t *log)
     secrets = ecf->secrets.elts;
 
     for (i = 0; i < ecf->secrets.nelts; i++) {
+
+        if (secrets[i]->vault == NULL) {
+            continue;
+        }
+
         if (mlock2(secrets[i]->vault, secrets[i]->vault->size, MLOCK_ONFAULT)
             == -1)
         {
@@ -782,16 +653,21 @@ ngx_egress_secret_check_path(ngx_cycle_t *cycle, ngx_egress_secret_t *secret,
     ngx_core_conf_t *ccf)
 {
     u_char           *p, *path;
+    ngx_str_t        *name;
     ngx_file_info_t   fi;
 
-    path = ngx_pnalloc(cycle->pool, secret->path.len + 1);
+    /* of a secret for each sandbox, what is above the name of the sandbox */
+
+    name = secret->each ? &secret->each->head : &secret->path;
+
+    path = ngx_pnalloc(cycle->pool, name->len + 1);
     if (path == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_cpystrn(path, secret->path.data, secret->path.len + 1);
+    ngx_cpystrn(path, name->data, name->len + 1);
 
-    for (p = path + secret->path.len; p > path; p--) {
+    for (p = path + name->len; p > path; p--) {
 
         if (*p != '/') {
             continue;

@@ -76,7 +76,13 @@ ngx_egress_zone_init(ngx_shm_zone_t *shm_zone, void *data)
     }
 
     if (RAND_bytes(ecf->shared->loop_key, sizeof(ecf->shared->loop_key))
-        != 1)
+        != 1
+        || RAND_bytes(ecf->shared->counts.key,
+                      sizeof(ecf->shared->counts.key))
+           != 1
+        || RAND_bytes(ecf->shared->tripwire.key,
+                      sizeof(ecf->shared->tripwire.key))
+           != 1)
     {
         return NGX_ERROR;
     }

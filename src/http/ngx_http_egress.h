@@ -122,17 +122,26 @@ typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 typedef struct {
     ngx_uint_t                     refs;
     ngx_uint_t                     generation;
+    ngx_uint_t                     of;          /* a secret, or a binding */
+    size_t                         sandbox_len;
+    u_char                         sandbox[NGX_EGRESS_SANDBOX_ID_LEN];
     ngx_egress_redact_t           *redact;
     size_t                         size;
 } ngx_http_egress_spellings_t;
 
 
+typedef struct ngx_http_egress_ctx_s  ngx_http_egress_ctx_t;
+
+
 /*
  * The state of a request, kept by a cleanup of the main request's pool: it
- * outlives internal redirects, which clear module contexts (P10).
+ * outlives internal redirects, which clear module contexts (P10).  Its memory
+ * is a worker's own and used again, since with it a pool would need a block
+ * more.
  */
 
-typedef struct {
+struct ngx_http_egress_ctx_s {
+    ngx_http_egress_ctx_t         *next;        /* among the spare ones */
     ngx_http_request_t            *request;
     ngx_egress_conf_t             *conf;
     ngx_egress_record_t           *record;
@@ -142,6 +151,7 @@ typedef struct {
     ngx_egress_live_t             *live;        /* a reference to it */
     ngx_egress_request_t           req;
     ngx_uint_t                     reason;
+    ngx_uint_t                     would;       /* the same, "mode report" */
     ngx_uint_t                     via;
     ngx_uint_t                     credential;
     ngx_str_t                      host;
@@ -228,7 +238,13 @@ typedef struct {
     unsigned                       not_tls:1;
     unsigned                       websocket:1; /* version 13 */
     unsigned                       cut:1;       /* ended by us, at any point */
-} ngx_http_egress_ctx_t;
+
+    /* not cleared at the start */
+
+    ngx_http_egress_copy_t         some_copies[4];
+    ngx_http_egress_copy_t         some_kept[2];
+    ngx_http_egress_addr_t         addr;        /* of a pooled connection */
+};
 
 
 /* what a client's header field is to us; the value of the "names" hash */
@@ -357,6 +373,28 @@ ngx_uint_t ngx_http_egress_still(ngx_http_request_t *r,
 
 
 /*
+ * ngx_http_egress_role.c: what a role says of a request, DESIGN 5.3.
+ */
+
+/* Counts the connection for "max_connections"; ctx->role is known. */
+ngx_uint_t ngx_http_egress_limit(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/* Once the binding is known: what the class and the scope depend on. */
+void ngx_http_egress_role_set(ngx_http_egress_ctx_t *ctx);
+
+/* Tells whether the role may use the binding, and this of it; a reason. */
+ngx_uint_t ngx_http_egress_role(ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Under "mode report" makes NGX_EGRESS_ALLOWED of a reason that is only told
+ * then, and notes the first one in ctx->would; any other is returned as it is.
+ */
+ngx_uint_t ngx_http_egress_report(ngx_http_egress_ctx_t *ctx,
+    ngx_uint_t reason);
+
+
+/*
  * ngx_http_egress_self.c, ngx_http_egress_env.c, ngx_http_egress_policy.c:
  * what a sandbox may ask about itself, DESIGN 6.15.
  */
@@ -411,6 +449,13 @@ ngx_int_t ngx_http_egress_init_names(ngx_conf_t *cf,
  * NGX_EGRESS_ALLOWED where the request may go on.
  */
 ngx_uint_t ngx_http_egress_credential(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * ngx_http_egress_tripwire.c: tells whether a client sent the value of a
+ * secret, or one that it had, in a field that may carry a credential; logs it.
+ */
+ngx_uint_t ngx_http_egress_tripwire(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
 /* Looks once more whether the secrets that were decided on may be used. */
@@ -489,14 +534,16 @@ ngx_int_t ngx_http_egress_pool_init(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf);
 
 /*
- * Takes an idle connection to "bound"; its logs are set to "log".  With "age"
+ * Takes an idle connection to "bound"; its logs are set to "log".  Where the
+ * binding has secrets of sandboxes, it is one that "sandbox" used.  With "age"
  * it is at most so many ms idle, and looked at once more for a close that
  * nobody has read; 0 is for requests that may be repeated.  "addr" gets its
  * address, unless the binding has a fixed one.  Returns NULL where there is
  * none.
  */
 ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
-    ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log);
+    ngx_str_t *sandbox, ngx_msec_t age, ngx_http_egress_addr_t *addr,
+    ngx_log_t *log);
 
 /*
  * Takes over a connection that is idle now; "generation" is that of the secrets
@@ -504,7 +551,8 @@ ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
  * can't be kept: it then stays the caller's.
  */
 ngx_int_t ngx_http_egress_pool_put(ngx_egress_bound_t *bound,
-    ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation);
+    ngx_str_t *sandbox, ngx_connection_t *c, ngx_peer_connection_t *pc,
+    ngx_uint_t generation);
 
 #if (NGX_HTTP_SSL)
 

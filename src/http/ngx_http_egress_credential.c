@@ -74,7 +74,9 @@ ngx_http_egress_credential(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return reason;
     }
 
-    if (ctx->foreign && binding->foreign_refused) {
+    if (ngx_http_egress_tripwire(r, ctx)
+        || (ctx->foreign && binding->foreign_refused))
+    {
         return NGX_EGRESS_FOREIGN_CREDENTIAL;
     }
 
@@ -327,8 +329,8 @@ ngx_http_egress_secret_state(ngx_http_request_t *r,
     time_t     age;
     ngx_str_t  id;
 
-    switch (ngx_egress_secret_get(ctx->conf, cred->secret, NULL, &id,
-                                  r->connection->log))
+    switch (ngx_egress_secret_get(ctx->conf, cred->secret, &ctx->sandbox,
+                                  NULL, &id, r->connection->log))
     {
 
     case NGX_OK:
@@ -338,7 +340,7 @@ ngx_http_egress_secret_state(ngx_http_request_t *r,
             ctx->has_credential_id = 1;
         }
 
-        age = ngx_egress_secret_age(cred->secret);
+        age = ngx_egress_secret_age(cred->secret, &ctx->sandbox);
 
         if (cred->ttl
             && (age > cred->ttl || age < -NGX_HTTP_EGRESS_CLOCK_SLACK))
@@ -559,8 +561,8 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
 
     /* gone between the decision and now: nothing is set, 401 comes back */
 
-    if (ngx_egress_secret_get(ctx->conf, cred->secret, &secret, NULL,
-                              r->connection->log)
+    if (ngx_egress_secret_get(ctx->conf, cred->secret, &ctx->sandbox, &secret,
+                              NULL, r->connection->log)
         != NGX_OK)
     {
         return NGX_OK;
@@ -581,7 +583,7 @@ ngx_http_egress_field_secret(ngx_http_request_t *r,
     /* one that changes from here on is not what this connection knows */
 
     if (ctx->generation == 0) {
-        ctx->generation = ngx_egress_generation(binding);
+        ctx->generation = ngx_egress_generation(binding, &ctx->sandbox);
     }
 
     if (field->action == NGX_HTTP_EGRESS_SET) {

@@ -10,6 +10,10 @@
 #include <ngx_http_egress.h>
 
 
+/* states of requests that a worker keeps for the next ones */
+#define NGX_HTTP_EGRESS_SPARE  256
+
+
 static ngx_int_t ngx_http_egress_decide(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_decided(ngx_http_request_t *r,
@@ -32,6 +36,12 @@ static ngx_int_t ngx_http_egress_allow(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_cleanup(void *data);
+
+
+/* a worker's, of requests that are over: for those to come */
+
+static ngx_http_egress_ctx_t  *ngx_http_egress_spare;
+static ngx_uint_t              ngx_http_egress_nspare;
 
 
 ngx_int_t
@@ -140,6 +150,10 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
     identity = ngx_http_egress_identify(r, ctx);
 
+    if (identity == NGX_EGRESS_ALLOWED) {
+        identity = ngx_http_egress_limit(r, ctx);
+    }
+
     reason = ngx_http_egress_host(r, ctx);
 
     if (reason == NGX_EGRESS_ALLOWED) {
@@ -157,10 +171,8 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
                  ? NGX_EGRESS_SANDBOX_UNKNOWN : identity;
     }
 
-    if (reason == NGX_EGRESS_ALLOWED
-        && !ngx_egress_role_uses(ctx->role, ctx->req.bound->binding))
-    {
-        reason = NGX_EGRESS_BINDING_REFUSED;
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = ngx_http_egress_role(ctx);
     }
 
     if (reason == NGX_EGRESS_ALLOWED && ctx->loop) {
@@ -557,34 +569,40 @@ ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         req->content_type = r->headers_in.content_type->value;
     }
 
+    ngx_http_egress_role_set(ctx);
+
     ngx_egress_classify(req);
 
-    if (req->refused) {
-        return NGX_EGRESS_RULE_REFUSED;
+    reason = req->refused ? NGX_EGRESS_RULE_REFUSED : NGX_EGRESS_ALLOWED;
+    reason = ngx_http_egress_report(ctx, reason);
+
+    if (reason == NGX_EGRESS_ALLOWED
+        && (ctx->method_overridden
+            || ngx_egress_target_overrides(&req->target.query)))
+    {
+        reason = ngx_http_egress_report(ctx, NGX_EGRESS_METHOD_REFUSED);
     }
 
-    if (ctx->method_overridden
-        || ngx_egress_target_overrides(&req->target.query))
-    {
-        return NGX_EGRESS_METHOD_REFUSED;
+    if (reason != NGX_EGRESS_ALLOWED) {
+        return reason;
     }
 
     if (req->inspector && ngx_http_egress_inspect_query(r, ctx) != NGX_OK) {
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
 
-    reason = NGX_EGRESS_ALLOWED;
-
     if (req->inspector == NGX_EGRESS_INSPECT_NONE) {
-        reason = ngx_egress_class_reason(req, NULL);
+        reason = ngx_http_egress_report(ctx,
+                                        ngx_egress_class_reason(req, NULL));
     }
 
     if (reason == NGX_EGRESS_ALLOWED) {
-        reason = ngx_egress_repo_check(req);
+        reason = ngx_http_egress_report(ctx, ngx_egress_repo_check(req));
     }
 
     if (reason == NGX_EGRESS_ALLOWED && ctx->said) {
         reason = ngx_egress_repo_check_body(req, ctx->said);
+        reason = ngx_http_egress_report(ctx, reason);
     }
 
     return reason;
@@ -685,14 +703,28 @@ ngx_http_egress_create_ctx(ngx_http_request_t *r)
 
     nfields = emcf->egress->fields.nelts;
 
-    cln = ngx_pool_cleanup_add(r->main->pool, sizeof(ngx_http_egress_ctx_t));
+    cln = ngx_pool_cleanup_add(r->main->pool, 0);
     if (cln == NULL) {
         return NULL;
     }
 
-    ctx = cln->data;
+    ctx = ngx_http_egress_spare;
 
-    ngx_memzero(ctx, sizeof(ngx_http_egress_ctx_t));
+    if (ctx) {
+        ngx_http_egress_spare = ctx->next;
+        ngx_http_egress_nspare--;
+
+    } else {
+        ctx = ngx_alloc(sizeof(ngx_http_egress_ctx_t), r->connection->log);
+        if (ctx == NULL) {
+            return NULL;
+        }
+    }
+
+    ngx_memzero(ctx, offsetof(ngx_http_egress_ctx_t, some_copies));
+
+    cln->handler = ngx_http_egress_cleanup;
+    cln->data = ctx;
 
     ctx->fields = ngx_pcalloc(r->main->pool,
                               nfields * sizeof(ngx_http_egress_field_t));
@@ -700,23 +732,24 @@ ngx_http_egress_create_ctx(ngx_http_request_t *r)
         return NULL;
     }
 
-    if (ngx_array_init(&ctx->copies, r->main->pool, 4,
-                       sizeof(ngx_http_egress_copy_t))
-        != NGX_OK
-        || ngx_array_init(&ctx->kept, r->main->pool, 4,
-                          sizeof(ngx_http_egress_copy_t))
-           != NGX_OK)
-    {
-        return NULL;
-    }
+    /* arrays that take memory of the pool only when they grow */
+
+    ctx->copies.elts = ctx->some_copies;
+    ctx->copies.nalloc = sizeof(ctx->some_copies)
+                         / sizeof(ngx_http_egress_copy_t);
+    ctx->copies.size = sizeof(ngx_http_egress_copy_t);
+    ctx->copies.pool = r->main->pool;
+
+    ctx->kept = ctx->copies;
+    ctx->kept.elts = ctx->some_kept;
+    ctx->kept.nalloc = sizeof(ctx->some_kept)
+                       / sizeof(ngx_http_egress_copy_t);
 
     ctx->request = r->main;
     ctx->conf = emcf->egress;
     ctx->role = emcf->egress->unidentified;
 
     ngx_egress_audit_id(ctx->id);
-
-    cln->handler = ngx_http_egress_cleanup;
 
     ngx_http_set_ctx(r, ctx, ngx_http_egress_module);
 
@@ -747,6 +780,7 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
     ngx_memzero(ctx->fields, ctx->conf->fields.nelts
                              * sizeof(ngx_http_egress_field_t));
 
+    ctx->would = NGX_EGRESS_ALLOWED;
     ctx->resolve_reason = NGX_EGRESS_ALLOWED;
     ngx_str_null(&ctx->upgrade);
     ctx->accept_encoding = NULL;
@@ -796,6 +830,17 @@ ngx_http_egress_cleanup(void *data)
     }
 
     ctx->kept.nelts = 0;
+
+    /* the last use of it: no cleanup of ours is older */
+
+    if (ngx_http_egress_nspare == NGX_HTTP_EGRESS_SPARE) {
+        ngx_free(ctx);
+        return;
+    }
+
+    ctx->next = ngx_http_egress_spare;
+    ngx_http_egress_spare = ctx;
+    ngx_http_egress_nspare++;
 }
 
 

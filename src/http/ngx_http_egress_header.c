@@ -97,6 +97,13 @@ ngx_http_egress_scan_headers(ngx_http_request_t *r,
             i = 0;
         }
 
+        if (&h[i] == r->headers_in.host) {
+
+            /* each request has it, and it is judged elsewhere */
+
+            continue;
+        }
+
         name = ngx_http_egress_header_name(emcf, &h[i]);
 
         if (name == NULL) {

@@ -656,13 +656,15 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
 
-    reason = ngx_egress_class_reason(req, ctx->said);
+    reason = ngx_http_egress_report(ctx,
+                                    ngx_egress_class_reason(req, ctx->said));
 
     if (reason == NGX_EGRESS_ALLOWED
         && (req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
             || req->inspector == NGX_EGRESS_INSPECT_OCI))
     {
         reason = ngx_egress_repo_check_body(req, ctx->said);
+        reason = ngx_http_egress_report(ctx, reason);
     }
 
     return reason;

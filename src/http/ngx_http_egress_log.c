@@ -24,6 +24,7 @@ ngx_int_t
 ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_audit_t *rec)
 {
+    ngx_uint_t             reason;
     ngx_connection_t      *c;
     ngx_egress_request_t  *req;
 
@@ -60,7 +61,13 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     rec->class = ngx_egress_class_names[req->class];
 
-    if (req->rule) {
+    if (req->told) {
+        rec->rule = *req->told;
+
+    } else if (req->allow && !ctx->denied) {
+        rec->rule = *req->allow;
+
+    } else if (req->rule) {
         rec->rule = req->rule->text;
     }
 
@@ -77,6 +84,8 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         return NGX_ERROR;
     }
 
+    reason = ctx->reason;
+
     if (ctx->denied) {
         ngx_str_set(&rec->decision, "deny");
         rec->status = ngx_egress_reasons[ctx->reason].status;
@@ -85,11 +94,18 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
             rec->status = r->headers_out.status;
         }
 
+    } else if (ctx->would) {
+        ngx_str_set(&rec->decision, "would_deny");
+
+        if (!ctx->cut) {
+            reason = ctx->would;
+        }
+
     } else {
         ngx_str_set(&rec->decision, "allow");
     }
 
-    rec->reason = ngx_egress_reasons[ctx->reason].code;
+    rec->reason = ngx_egress_reasons[reason].code;
     rec->credential = ngx_http_egress_credentials[ctx->credential];
 
     if (ctx->has_credential_id) {

@@ -19,7 +19,6 @@ typedef struct {
     ngx_http_egress_ctx_t      *ctx;
     ngx_egress_bound_t         *bound;
     ngx_uint_t                  current;        /* among the addresses */
-    ngx_http_egress_addr_t      addr;           /* of a pooled connection */
     unsigned                    repeatable:1;
     unsigned                    pooled:1;       /* one was tried already */
     unsigned                    alert:1;        /* a fatal one was received */
@@ -130,8 +129,9 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
 {
     ngx_http_egress_peer_t *peer = data;
 
-    ngx_addr_t        *fixed;
-    ngx_connection_t  *c;
+    ngx_addr_t              *fixed;
+    ngx_connection_t        *c;
+    ngx_http_egress_addr_t  *addr;
 
     pc->cached = 0;
     pc->connection = NULL;
@@ -143,10 +143,10 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
         return ngx_http_egress_next_address(pc, peer);
     }
 
-    c = ngx_http_egress_pool_get(peer->bound,
+    c = ngx_http_egress_pool_get(peer->bound, &peer->ctx->sandbox,
                                  peer->repeatable ? 0
                                                   : NGX_HTTP_EGRESS_PEER_FRESH,
-                                 &peer->addr, pc->log);
+                                 &peer->ctx->addr, pc->log);
     peer->pooled = 1;
 
     if (c == NULL) {
@@ -158,9 +158,11 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
 
     fixed = peer->bound->binding->upstream;
 
-    pc->sockaddr = fixed ? fixed->sockaddr : &peer->addr.sockaddr.sockaddr;
-    pc->socklen = fixed ? fixed->socklen : peer->addr.socklen;
-    pc->name = fixed ? &fixed->name : &peer->addr.name;
+    addr = &peer->ctx->addr;
+
+    pc->sockaddr = fixed ? fixed->sockaddr : &addr->sockaddr.sockaddr;
+    pc->socklen = fixed ? fixed->socklen : addr->socklen;
+    pc->name = fixed ? &fixed->name : &addr->name;
 
     return NGX_DONE;
 }
@@ -319,7 +321,7 @@ ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
         return NGX_DECLINED;
     }
 
-    return ngx_http_egress_pool_put(peer->bound, c, pc,
+    return ngx_http_egress_pool_put(peer->bound, &peer->ctx->sandbox, c, pc,
                                     peer->ctx->generation);
 }
 

@@ -18,6 +18,8 @@ typedef struct {
     ngx_connection_t             *connection;
     ngx_msec_t                    since;
     ngx_uint_t                    generation;   /* of the secrets */
+    size_t                        sandbox_len;  /* whose they are, or 0 */
+    u_char                        sandbox[NGX_EGRESS_SANDBOX_ID_LEN];
     ngx_http_egress_addr_t        addr;
 } ngx_http_egress_item_t;
 
@@ -40,10 +42,14 @@ typedef struct {
     ngx_msec_t                    timeout;
     ngx_queue_t                   idle;     /* latest first */
     ngx_queue_t                   free;
+    ngx_event_t                   timer;    /* for the last of idle */
 } ngx_http_egress_pool_t;
 
 
+static ngx_uint_t ngx_http_egress_pool_owned(ngx_egress_bound_t *bound,
+    ngx_str_t *sandbox, ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_remove(ngx_http_egress_item_t *item);
+static void ngx_http_egress_pool_expire(ngx_event_t *ev);
 static void ngx_http_egress_pool_dummy_handler(ngx_event_t *ev);
 static void ngx_http_egress_pool_close_handler(ngx_event_t *ev);
 static void ngx_http_egress_pool_close(ngx_connection_t *c);
@@ -72,6 +78,13 @@ ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
     ngx_queue_init(&pool->idle);
     ngx_queue_init(&pool->free);
+
+    ngx_memzero(&pool->timer, sizeof(ngx_event_t));
+
+    pool->timer.handler = ngx_http_egress_pool_expire;
+    pool->timer.data = pool;
+    pool->timer.log = cycle->log;
+    pool->timer.cancelable = 1;
 
     items = ngx_pcalloc(cycle->pool, ecf->keepalive
                                      * sizeof(ngx_http_egress_item_t));
@@ -105,20 +118,30 @@ ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
 
 ngx_connection_t *
-ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
-    ngx_http_egress_addr_t *addr, ngx_log_t *log)
+ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
+    ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log)
 {
     int                      n;
     char                     buf[1];
-    ngx_queue_t             *queue, *q;
+    ngx_uint_t               generation;
+    ngx_queue_t             *queue, *q, *next;
     ngx_connection_t        *c;
     ngx_http_egress_item_t  *item;
 
     queue = &ngx_http_egress_pool->slots[bound->index].idle;
 
-    while (!ngx_queue_empty(queue)) {
+    if (ngx_queue_empty(queue)) {
+        return NULL;
+    }
 
-        q = ngx_queue_head(queue);
+    generation = ngx_egress_generation(bound->binding, sandbox);
+
+    for (q = ngx_queue_head(queue);
+         q != ngx_queue_sentinel(queue);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+
         item = ngx_queue_data(q, ngx_http_egress_item_t, bound);
         c = item->connection;
 
@@ -129,9 +152,13 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
             return NULL;
         }
 
+        if (!ngx_http_egress_pool_owned(bound, sandbox, item)) {
+            continue;
+        }
+
         ngx_http_egress_pool_remove(item);
 
-        if (item->generation != ngx_egress_generation(bound->binding)) {
+        if (item->generation != generation) {
 
             /* another secret: nothing of the last one's session stays */
 
@@ -175,14 +202,30 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_msec_t age,
 }
 
 
+/* what has carried a sandbox's own secret is of no use to any other */
+
+static ngx_uint_t
+ngx_http_egress_pool_owned(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
+    ngx_http_egress_item_t *item)
+{
+    return !bound->binding->sandboxed
+           || (item->sandbox_len == sandbox->len
+               && (sandbox->len == 0
+                   || ngx_memcmp(item->sandbox, sandbox->data, sandbox->len)
+                      == 0));
+}
+
+
 ngx_int_t
-ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
-    ngx_peer_connection_t *pc, ngx_uint_t generation)
+ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
+    ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation)
 {
     ngx_queue_t             *q;
     ngx_http_egress_item_t  *item;
 
-    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+    if (sandbox->len > NGX_EGRESS_SANDBOX_ID_LEN
+        || ngx_handle_read_event(c->read, 0) != NGX_OK)
+    {
         return NGX_DECLINED;
     }
 
@@ -224,10 +267,31 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_connection_t *c,
     }
 
     item->generation = generation ? generation
-                                  : ngx_egress_generation(bound->binding);
+                                  : ngx_egress_generation(bound->binding,
+                                                          sandbox);
+
+    item->sandbox_len = bound->binding->sandboxed ? sandbox->len : 0;
+
+    if (item->sandbox_len) {
+        ngx_memcpy(item->sandbox, sandbox->data, sandbox->len);
+    }
 
     c->read->delayed = 0;
-    ngx_add_timer(c->read, ngx_http_egress_pool->timeout);
+
+    /* a timer of the connection's own may stay where it is the later one */
+
+    if (c->read->timer_set
+        && (ngx_msec_int_t) (c->read->timer.key - item->since
+                             - ngx_http_egress_pool->timeout)
+           < 0)
+    {
+        ngx_del_timer(c->read);
+    }
+
+    if (!ngx_http_egress_pool->timer.timer_set) {
+        ngx_add_timer(&ngx_http_egress_pool->timer,
+                      ngx_http_egress_pool->timeout);
+    }
 
     if (c->write->timer_set) {
         ngx_del_timer(c->write);
@@ -292,6 +356,37 @@ ngx_http_egress_pool_remove(ngx_http_egress_item_t *item)
     ngx_queue_remove(&item->bound);
 
     ngx_queue_insert_head(&ngx_http_egress_pool->free, &item->queue);
+}
+
+
+/* one timer for all that are idle: they come and go with each request */
+
+static void
+ngx_http_egress_pool_expire(ngx_event_t *ev)
+{
+    ngx_queue_t             *q;
+    ngx_msec_int_t           left;
+    ngx_http_egress_item_t  *item;
+    ngx_http_egress_pool_t  *pool;
+
+    pool = ev->data;
+
+    while (!ngx_queue_empty(&pool->idle)) {
+
+        q = ngx_queue_last(&pool->idle);
+        item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
+
+        left = (ngx_msec_int_t) (item->since + pool->timeout
+                                 - ngx_current_msec);
+
+        if (left > 0) {
+            ngx_add_timer(ev, (ngx_msec_t) left);
+            return;
+        }
+
+        ngx_http_egress_pool_remove(item);
+        ngx_http_egress_pool_close(item->connection);
+    }
 }
 
 
@@ -371,6 +466,10 @@ ngx_http_egress_pool_cleanup(void *data)
             ngx_ssl_free_session(pool->slots[i].session);
         }
 #endif
+    }
+
+    if (pool->timer.timer_set) {
+        ngx_del_timer(&pool->timer);
     }
 
     if (ngx_http_egress_pool == pool) {

@@ -15,10 +15,14 @@
 /* tables of spellings that a worker keeps; others are made when needed */
 #define NGX_HTTP_EGRESS_REDACT_TABLES  256
 
+/* places of those for sandboxes: two that meet in one take turns */
+#define NGX_HTTP_EGRESS_REDACT_SANDBOXES  1021
+
 
 /*
  * Mutable state of a worker: by the index of a secret, behind them by that of
- * a binding which has several, and which were made.
+ * a binding which has several, then by the names of sandboxes with secrets of
+ * their own, and which were made.
  */
 
 typedef struct {
@@ -53,6 +57,9 @@ static ngx_int_t ngx_http_egress_redact_link(ngx_http_request_t *r,
 static ngx_uint_t ngx_http_egress_redact_values(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret, ngx_str_t *value,
     ngx_str_t *values);
+static ngx_http_egress_spellings_t *ngx_http_egress_redact_table(
+    ngx_http_egress_ctx_t *ctx, ngx_str_t *values, ngx_uint_t n,
+    ngx_uint_t generation, ngx_log_t *log);
 static ngx_int_t ngx_http_egress_redact_use(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_http_egress_spellings_t *spellings);
 static void ngx_http_egress_redact_cleanup(void *data);
@@ -558,18 +565,15 @@ ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_secret_t *secret, ngx_str_t *value)
 {
     ngx_str_t                     values[NGX_EGRESS_CREDENTIALS];
-    ngx_uint_t                    i, n, generation;
-    ngx_egress_secret_t         **secrets;
-    ngx_egress_binding_t         *binding;
+    ngx_uint_t                    n, generation;
     ngx_http_egress_spellings_t  *spellings;
 
     n = ngx_http_egress_redact_values(r, ctx, secret, value, values);
 
-    binding = ctx->req.bound->binding;
-
     /* no value comes without a new one */
 
-    generation = ngx_egress_generation(binding);
+    generation = ngx_egress_generation(ctx->req.bound->binding,
+                                       &ctx->sandbox);
 
     spellings = ctx->spellings;
 
@@ -584,26 +588,69 @@ ngx_http_egress_redact_note(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         return NGX_OK;
     }
 
-    secrets = binding->secrets.elts;
-
-    i = binding->secrets.nelts == 1 ? secrets[0]->index
-                                    : ctx->conf->secrets.nelts
-                                      + binding->index;
-
-    spellings = ngx_http_egress_tables.slots[i];
-
-    if (spellings == NULL || spellings->generation != generation) {
-        spellings = ngx_http_egress_spellings(values, n, r->connection->log);
-        if (spellings == NULL) {
-            return NGX_ERROR;
-        }
-
-        spellings->generation = generation;
-
-        ngx_http_egress_table_add(i, spellings);
+    spellings = ngx_http_egress_redact_table(ctx, values, n, generation,
+                                             r->connection->log);
+    if (spellings == NULL) {
+        return NGX_ERROR;
     }
 
     return ngx_http_egress_redact_use(r, ctx, spellings);
+}
+
+
+static ngx_http_egress_spellings_t *
+ngx_http_egress_redact_table(ngx_http_egress_ctx_t *ctx, ngx_str_t *values,
+    ngx_uint_t n, ngx_uint_t generation, ngx_log_t *log)
+{
+    ngx_str_t                     sandbox;
+    ngx_uint_t                    i, of;
+    ngx_egress_secret_t         **secrets;
+    ngx_egress_binding_t         *binding;
+    ngx_http_egress_spellings_t  *spellings;
+
+    binding = ctx->req.bound->binding;
+    secrets = binding->secrets.elts;
+
+    of = binding->secrets.nelts == 1 ? secrets[0]->index
+                                     : ctx->conf->secrets.nelts
+                                       + binding->index;
+    i = of;
+    ngx_str_set(&sandbox, "");
+
+    if (binding->sandboxed && ctx->sandbox.len) {
+        sandbox = ctx->sandbox;
+
+        i = ctx->conf->secrets.nelts + ctx->conf->bindings.nelts
+            + (ngx_crc32_short(sandbox.data, sandbox.len) + of)
+              % NGX_HTTP_EGRESS_REDACT_SANDBOXES;
+    }
+
+    spellings = ngx_http_egress_tables.slots[i];
+
+    if (spellings && spellings->generation == generation
+        && spellings->of == of && spellings->sandbox_len == sandbox.len
+        && ngx_memcmp(spellings->sandbox, sandbox.data, sandbox.len) == 0)
+    {
+        return spellings;
+    }
+
+    if (sandbox.len > NGX_EGRESS_SANDBOX_ID_LEN) {
+        return NULL;
+    }
+
+    spellings = ngx_http_egress_spellings(values, n, log);
+    if (spellings == NULL) {
+        return NULL;
+    }
+
+    spellings->generation = generation;
+    spellings->of = of;
+    spellings->sandbox_len = sandbox.len;
+    ngx_memcpy(spellings->sandbox, sandbox.data, sandbox.len);
+
+    ngx_http_egress_table_add(i, spellings);
+
+    return spellings;
 }
 
 
@@ -628,8 +675,9 @@ ngx_http_egress_redact_values(ngx_http_request_t *r,
         if (secrets[i] == secret) {
             values[n] = *value;
 
-        } else if (ngx_egress_secret_get(ctx->conf, secrets[i], &values[n],
-                                         NULL, r->connection->log)
+        } else if (ngx_egress_secret_get(ctx->conf, secrets[i],
+                                         &ctx->sandbox, &values[n], NULL,
+                                         r->connection->log)
                    != NGX_OK)
         {
             continue;
@@ -764,7 +812,8 @@ ngx_http_egress_redact_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
     ngx_memzero(&ngx_http_egress_tables, sizeof(ngx_http_egress_tables));
 
-    n = ecf->secrets.nelts + ecf->bindings.nelts + 1;
+    n = ecf->secrets.nelts + ecf->bindings.nelts
+        + NGX_HTTP_EGRESS_REDACT_SANDBOXES;
 
     ngx_http_egress_tables.slots =
                          ngx_pcalloc(cycle->pool,

@@ -529,7 +529,7 @@ ngx_http_egress_sentence(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 }
 
 
-/* RFC 9457, with "message" for clients that look for it */
+/* RFC 9457, with what clients look for: gh a "message", npm an "error" */
 
 static ngx_int_t
 ngx_http_egress_problem(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
@@ -567,13 +567,21 @@ ngx_http_egress_problem(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     }
 
     ngx_http_egress_json(gen, "message", &title);
+
+    if (!lfs) {
+        ngx_http_egress_json(gen, "error", &title);
+    }
+
     ngx_http_egress_json(gen, "reason", &reason->code);
 
     if (ctx->req.bound) {
         ngx_http_egress_json(gen, "binding", &ctx->req.bound->binding->name);
     }
 
-    if (ctx->req.rule) {
+    if (ctx->req.told) {
+        ngx_http_egress_json(gen, "rule", ctx->req.told);
+
+    } else if (ctx->req.rule) {
         ngx_http_egress_json(gen, "rule", &ctx->req.rule->text);
     }
 

@@ -58,7 +58,8 @@ ngx_egress_authorization_parse(ngx_str_t *value, u_char *buf,
         if (ngx_egress_authorization_is_scheme(p, len, "basic")) {
             basic = 1;
 
-        } else if (!ngx_egress_authorization_is_scheme(p, len, "bearer")
+        } else if ((len != 6 || ngx_memcmp(p, "Bearer", 6) != 0)
+                   && !ngx_egress_authorization_is_scheme(p, len, "bearer")
                    && !ngx_egress_authorization_is_scheme(p, len, "token"))
         {
             return NGX_DECLINED;

@@ -140,7 +140,7 @@ ngx_egress_graphql_document(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *text)
     ngx_egress_body_repo_t     *repo;
     ngx_egress_graphql_repo_t  *root;
 
-    if (text->len == 0 || memchr(text->data, '\0', text->len)
+    if (text->len == 0
         || ngx_egress_graphql_parse(text->data, text->len, &g) != NGX_OK)
     {
         return NGX_DECLINED;

@@ -540,9 +540,6 @@ ngx_egress_json_alike(ngx_str_t *name, u_char *text, size_t len)
             ch = 'i';
             p++;
 
-        } else if (ch == 0xe2 && last - p > 1 && p[0] == 0x84 && p[1] == 0xaa) {
-            ch = 'k';
-            p += 2;
         }
 
         if (ch != ngx_tolower(name->data[i])) {

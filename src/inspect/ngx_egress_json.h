@@ -86,7 +86,8 @@ u_char *ngx_egress_json_utf8(u_char *p, u_char *last);
 /*
  * Tells a key that some server may take for the name: in any case, with a
  * letter beyond ASCII that has an ASCII one for its other case (U+0130, U+0131,
- * U+017F, U+212A), or with a zero behind it, which ends the strings of C.
+ * U+017F; no name has the "k" of U+212A), or with a zero behind it, which ends
+ * the strings of C.
  */
 ngx_uint_t ngx_egress_json_alike(ngx_str_t *name, u_char *text, size_t len);
 

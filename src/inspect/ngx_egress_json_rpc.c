@@ -32,7 +32,6 @@ typedef struct {
     ngx_egress_body_field_t  *name_field;
 
     ngx_uint_t                seen;         /* with a value that may stand */
-    ngx_uint_t                params;       /* type */
     ngx_uint_t                names;        /* what Mcp-Name names */
 
     u_char                    method[NGX_EGRESS_BODY_OPERATION];
@@ -191,7 +190,6 @@ ngx_egress_json_rpc_member(void *data, ngx_uint_t field, ngx_str_t *key,
             return NGX_DECLINED;
         }
 
-        ctx->params = type;
         break;
 
     case NGX_EGRESS_JSON_RPC_NAME:
@@ -398,10 +396,9 @@ ngx_egress_json_rpc_judge(ngx_egress_json_rpc_ctx_t *ctx, ngx_uint_t all)
         return NGX_DECLINED;
     }
 
-    if (ctx->call
-        && (ctx->params != NGX_EGRESS_JSON_OBJECT
-            || !ngx_egress_json_rpc_has(ctx, NGX_EGRESS_JSON_RPC_NAME)))
-    {
+    /* only in an object can there be a name */
+
+    if (ctx->call && !ngx_egress_json_rpc_has(ctx, NGX_EGRESS_JSON_RPC_NAME)) {
         return NGX_DECLINED;
     }
 

@@ -301,7 +301,7 @@ ngx_egress_oci_one(u_char *p, u_char *last, ngx_egress_body_t *b)
 
     for (name = p; name < last && *name != ':'; name++) { /* void */ }
 
-    for (actions = last; actions > name && *actions != ':'; actions--) {
+    for (actions = last - 1; actions > name && *actions != ':'; actions--) {
         /* void */
     }
 

@@ -18,9 +18,13 @@
 
 /*
  * Tells whether all of "p" is ASCII from "low" to 0x7e, and nothing of it is
- * "a", "b" or "c"; what is given twice is looked for once.  Nearly all that
- * clients send is, which saves to look at each octet by itself.
+ * "a", "b" or "c", which may be equal.  Nearly all that clients send is, which
+ * saves to look at each octet by itself.
  */
+static ngx_inline ngx_uint_t ngx_egress_plain(u_char *p, size_t len,
+    u_char low, u_char a, u_char b, u_char c);
+
+
 static ngx_inline ngx_uint_t
 ngx_egress_plain(u_char *p, size_t len, u_char low, u_char a, u_char b,
     u_char c)

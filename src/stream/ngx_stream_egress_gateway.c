@@ -14,6 +14,7 @@ static void ngx_stream_egress_read_handler(ngx_event_t *rev);
 static void ngx_stream_egress_write_handler(ngx_event_t *wev);
 static ngx_int_t ngx_stream_egress_start(ngx_stream_egress_ctx_t *ctx,
     u_char *data, size_t len);
+static ngx_uint_t ngx_stream_egress_limit(ngx_stream_egress_ctx_t *ctx);
 static ngx_int_t ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
     ngx_egress_client_hello_t *hello);
 static ngx_int_t ngx_stream_egress_unnamed(ngx_stream_egress_ctx_t *ctx);
@@ -368,6 +369,17 @@ ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
 }
 
 
+/* asked again for the same client, it counts no connection twice */
+
+static ngx_uint_t
+ngx_stream_egress_limit(ngx_stream_egress_ctx_t *ctx)
+{
+    return ctx->conf->api->limit_enter(ctx->conf,
+                                       ctx->session->connection->pool,
+                                       ctx->role, &ctx->sandbox);
+}
+
+
 ngx_int_t
 ngx_stream_egress_judge(ngx_stream_egress_ctx_t *ctx)
 {
@@ -377,6 +389,10 @@ ngx_stream_egress_judge(ngx_stream_egress_ctx_t *ctx)
 
     if (ctx->resolved) {
         return NGX_OK;
+    }
+
+    if (ngx_stream_egress_limit(ctx) != NGX_EGRESS_ALLOWED) {
+        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_LIMIT_REACHED);
     }
 
     ctx->conf->api->destination(ctx->role, host, &ctx->dest);
@@ -515,6 +531,10 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
 
         reason = ngx_stream_egress_identify(ctx, &identity);
 
+        if (reason == NGX_EGRESS_ALLOWED) {
+            reason = ngx_stream_egress_limit(ctx);
+        }
+
         if (reason != NGX_EGRESS_ALLOWED) {
             return ngx_stream_egress_refuse(ctx, reason);
         }
@@ -537,7 +557,7 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
 
         ctx->conf->api->destination(ctx->role, &hello->host, &dest);
 
-        if (dest.kind == NGX_EGRESS_DEST_REFUSED
+        if ((dest.kind == NGX_EGRESS_DEST_REFUSED || dest.report)
             && ctx->host.family != AF_UNSPEC)
         {
             return (ctx->dest.kind == NGX_EGRESS_DEST_ADDRESS)
@@ -631,6 +651,10 @@ ngx_stream_egress_origin(ngx_stream_egress_ctx_t *ctx)
     ctx->via = NGX_EGRESS_VIA_DIRECT;
 
     reason = ngx_stream_egress_identify(ctx, &identity);
+
+    if (reason == NGX_EGRESS_ALLOWED) {
+        reason = ngx_stream_egress_limit(ctx);
+    }
 
     /* credentials are in the head, which is read there, at each request */
 

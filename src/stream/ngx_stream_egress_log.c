@@ -17,6 +17,7 @@ static void ngx_stream_egress_completion(ngx_stream_session_t *s,
 void
 ngx_stream_egress_record(ngx_stream_egress_ctx_t *ctx, ngx_egress_audit_t *rec)
 {
+    ngx_uint_t           reason;
     ngx_egress_bound_t  *bound;
 
     ngx_memzero(rec, sizeof(ngx_egress_audit_t));
@@ -53,14 +54,20 @@ ngx_stream_egress_record(ngx_stream_egress_ctx_t *ctx, ngx_egress_audit_t *rec)
         }
     }
 
+    reason = ctx->reason;
+
     if (ctx->denied) {
         ngx_str_set(&rec->decision, "deny");
+
+    } else if (ctx->dest.report) {
+        ngx_str_set(&rec->decision, "would_deny");
+        reason = NGX_EGRESS_DESTINATION_REFUSED;
 
     } else {
         ngx_str_set(&rec->decision, "allow");
     }
 
-    rec->reason = ctx->conf->api->reasons[ctx->reason].code;
+    rec->reason = ctx->conf->api->reasons[reason].code;
     rec->status = ctx->status;
 }
 

@@ -2,7 +2,8 @@
 """Worker CPU time per request of the gateway, against a stock nginx.
 
 usage: run.py [--rounds N] [--secs S] [--conns C] [--bindings N]
-              [--only keep,audit,connect,handover,pass,redact,bindings]
+              [--only keep,audit,connect,handover,pass,redact,inspect,parse,
+               bindings]
               [--modules DIR]
 
 EGRESS_MODULES names the folder of the modules (build/modules), NGINX the
@@ -212,6 +213,12 @@ http {
 """
 
 BULK = 64 << 20         # octets of one download
+
+# a query as clients send it, looked into or let through by its path
+QUERY = ('{"query":"query RepositoryInfo($owner: String!, $name: String!) {'
+         '\\n  repository(owner: $owner, name: $name) {\\n    id name '
+         'owner { login } hasIssuesEnabled description viewerPermission\\n'
+         '  }\\n}","variables":{"owner":"google","name":"sam"}}')
 
 
 class Broken(Exception):
@@ -450,6 +457,28 @@ class Bench:
                 rounds[s.name].append(self.tunnel(s, c))
         return rounds
 
+    def parse(self):
+        """Inspectors over bodies of 1 MiB, each kind by itself."""
+        src = os.path.join(ROOT, "build", "nginx")
+        nginx = [os.path.join(src, "src", d) for d in
+                 ("core", "event", "event/modules", "event/quic", "os/unix")]
+        inspect = os.path.join(ROOT, "src", "inspect")
+        out = self.path("parse")
+        command("cc", "-O2", "-o", out, "-I", os.path.join(src, "objs"),
+                *[x for d in nginx for x in ("-I", d)], "-I", inspect,
+                os.path.join(HERE, "parse.c"),
+                *sorted(os.path.join(inspect, f) for f in os.listdir(inspect)
+                        if f.endswith(".c")), "-lyajl", "-lcrypto")
+        print(command(out).rstrip())
+
+    def inspect(self, name, rule):
+        """The gateway with one more rule, and a body for it."""
+        s = self.gateway(name)
+        s.body = QUERY
+        s.config = s.config.replace("        hosts ", "        %s\n        "
+                                    "hosts " % rule)
+        return s
+
     def gateway(self, name, count=1, audit=False):
         s = Server(self, name, self.worker_core)
         s.host = HOST if count == 1 else "b%05d.test" % (count - 1)
@@ -482,6 +511,8 @@ class Bench:
                str(conns), "-s", server.host, "-A", server.auth]
         if new:
             cmd.append("-k")
+        if server.body:
+            cmd += ["-p", "/graphql", "-b", server.body]
 
         def run(secs):
             out = command(*cmd, "-d", str(secs), preexec_fn=lambda:
@@ -537,6 +568,7 @@ class Server:
         self.host = HOST
         self.auth = "Bearer " + PLACEHOLDER % 0
         self.modules = []
+        self.body = None
         self.master = None
         self.prefix = bench.path(name)
         os.makedirs(self.path("temp"))
@@ -681,7 +713,7 @@ def ratio_line(figure, rounds, target):
 
 def main():
     names = ["keep", "audit", "connect", "handover", "pass", "redact",
-             "bindings"]
+             "inspect", "parse", "bindings"]
     ap = argparse.ArgumentParser(description="See README.md.")
     ap.add_argument("--rounds", type=int, default=9)
     ap.add_argument("--secs", type=float, default=1.5)
@@ -750,6 +782,14 @@ def main():
         more = (value - base) / 1e3
         print("redaction: %.3f ms/MiB, target <= 0.5, %s"
               % (more, "met" if more <= 0.5 else "not met"))
+
+    if "inspect" in args.only:
+        ratio_line("an inspected GraphQL query", b.compare(
+            False, b.inspect("uninspected", "read POST = /graphql;"),
+            b.inspect("inspected", "read POST = /graphql graphql;")), 1.15)
+
+    if "parse" in args.only:
+        b.parse()
 
     if "bindings" in args.only:
         one = b.gateway("one")

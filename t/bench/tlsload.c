@@ -8,8 +8,9 @@
  * A small TLS load generator on one thread, for loopback only:
  *
  *   tlsload -a 127.0.0.1:PORT -s HOST -A AUTHORIZATION [-c CONNECTIONS]
- *           [-d SECONDS] [-p PATH] [-k]
+ *           [-d SECONDS] [-p PATH] [-b BODY] [-k]
  *
+ * -b sends a JSON body, by POST.
  * -k opens a new connection, with a full handshake, for each request.
  * Prints one line of name=value figures.
  */
@@ -77,7 +78,7 @@ static int                  request_len;
 static int                  ep, renew, conns = 32;
 static double               seconds = 2;
 static const char          *host = "localhost", *auth = "none",
-                           *path = "/v1/x";
+                           *path = "/v1/x", *body;
 static double              *samples;
 static long                 nsamples, handshakes, errors, bad;
 static char                 last[200];
@@ -105,12 +106,30 @@ main(int argc, char **argv)
     ep = epoll_create1(0);
 
     request_len = snprintf(request, sizeof(request),
-                           "GET %s HTTP/1.1\r\nHost: %s\r\n"
+                           "%s %s HTTP/1.1\r\nHost: %s\r\n"
                            "User-Agent: tlsload\r\n"
                            "Accept: application/json\r\n"
-                           "Authorization: %s\r\n%s\r\n",
-                           path, host, auth,
+                           "Authorization: %s\r\n%s",
+                           body ? "POST" : "GET", path, host, auth,
                            renew ? "Connection: close\r\n" : "");
+
+    if (body) {
+        request_len += snprintf(request + request_len,
+                                sizeof(request) - request_len,
+                                "Content-Type: application/json\r\n"
+                                "Content-Length: %zu\r\n\r\n%s",
+                                strlen(body), body);
+
+    } else {
+        request_len += snprintf(request + request_len,
+                                sizeof(request) - request_len, "\r\n");
+    }
+
+    if (request_len >= (int) sizeof(request)) {
+        fprintf(stderr, "tlsload: the request is too long\n");
+        exit(2);
+    }
+
 
     begin = tlsload_now();
 
@@ -402,7 +421,7 @@ tlsload_options(int argc, char **argv)
     int    o;
     char  *port;
 
-    while ((o = getopt(argc, argv, "a:c:d:s:A:p:k")) != -1) {
+    while ((o = getopt(argc, argv, "a:c:d:s:A:p:b:k")) != -1) {
 
         switch (o) {
 
@@ -436,6 +455,10 @@ tlsload_options(int argc, char **argv)
 
         case 'p':
             path = optarg;
+            break;
+
+        case 'b':
+            body = optarg;
             break;
 
         case 'k':

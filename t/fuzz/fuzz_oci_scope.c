@@ -14,6 +14,8 @@
 
 static ngx_int_t fuzz_oci_scope(const uint8_t *data, size_t size,
     ngx_egress_body_t *b);
+static void fuzz_oci_scope_again(ngx_str_t *query, ngx_int_t rc,
+    ngx_egress_body_t *b);
 static void fuzz_oci_scope_check(ngx_egress_body_t *b);
 
 
@@ -63,6 +65,7 @@ fuzz_oci_scope(const uint8_t *data, size_t size, ngx_egress_body_t *b)
     fuzz_copy(&query, data, size);
     buf = fuzz_alloc(size);
 
+    memset(buf, ':', size);
     memset(b, 0xff, sizeof(ngx_egress_body_t));
 
     rc = ngx_egress_oci_scope(&query, buf, b);
@@ -70,10 +73,35 @@ fuzz_oci_scope(const uint8_t *data, size_t size, ngx_egress_body_t *b)
     fuzz_require(rc == NGX_OK || rc == NGX_DECLINED);
     fuzz_require(size == 0 || memcmp(query.data, data, size) == 0);
 
+    fuzz_oci_scope_again(&query, rc, b);
+
     free(buf);
     free(query.data);
 
     return rc;
+}
+
+
+/* what the buffer held before makes no difference */
+
+static void
+fuzz_oci_scope_again(ngx_str_t *query, ngx_int_t rc, ngx_egress_body_t *b)
+{
+    u_char             *buf;
+    ngx_egress_body_t   again;
+
+    buf = fuzz_alloc(query->len);
+
+    memset(buf, 'l', query->len);
+    memset(&again, 0xff, sizeof(ngx_egress_body_t));
+
+    fuzz_require(ngx_egress_oci_scope(query, buf, &again) == rc);
+
+    if (rc == NGX_OK) {
+        fuzz_require(memcmp(b, &again, sizeof(ngx_egress_body_t)) == 0);
+    }
+
+    free(buf);
 }
 
 

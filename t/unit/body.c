@@ -208,6 +208,7 @@ ngx_vectors_inspect(ngx_vectors_t *v, char *inspector, ngx_str_t *body,
 
     if (ngx_vectors_coded(v)) {
         ngx_memzero(b, sizeof(ngx_egress_body_t));
+        b->class = NGX_EGRESS_UNKNOWN;
         return NGX_ABORT;
     }
 
@@ -353,6 +354,10 @@ ngx_vectors_result(ngx_int_t rc, ngx_egress_body_t *b)
 {
     if (!ngx_vectors_plain(b)) {
         return "an operation or an id that can't be written";
+    }
+
+    if (rc != NGX_OK && b->class != NGX_EGRESS_UNKNOWN) {
+        return "a class of what is refused";
     }
 
     switch (rc) {

@@ -36,7 +36,10 @@ ngx_vectors_oci_scope(ngx_vectors_t *v)
         ngx_str_null(&query);
     }
 
+    /* what lies behind a value there is none of it */
+
     buf = ngx_vectors_alloc(query.len);
+    ngx_memset(buf, ':', query.len);
 
     ngx_memset(&b, 0xff, sizeof(ngx_egress_body_t));
 

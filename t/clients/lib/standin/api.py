@@ -10,8 +10,6 @@ OWNER = {'id': 'O_1', 'login': 'octo', 'name': 'Octo', 'type': 'Organization'}
 WHEN = '2024-01-01T00:00:00Z'
 ASSET = b'what the asset holds\n' * 1000
 
-made = []                                      # whatever a write made
-
 
 def prepare(state):
     store.files['/releases/kit.bin'] = ASSET
@@ -21,7 +19,6 @@ def answer(q):
     if not q.known:
         return reply(401, {'message': 'Requires authentication'})
     if q.host == 'uploads.github.com':
-        made.append(q.target)
         return reply(201, asset(q, 6, q.args.get('name') or 'x'))
     if q.path == '/graphql':
         return graphql(q)
@@ -31,7 +28,6 @@ def answer(q):
             return do(q, *m.groups())
     if q.method in ('GET', 'HEAD'):
         return reply(404, {'message': 'Not Found'})
-    made.append(q.target)
     return reply(204 if q.method in ('PUT', 'DELETE') else 201, None if q.method in ('PUT', 'DELETE') else issue(9))
 
 
@@ -128,8 +124,6 @@ def graphql(q):
     m = re.search(r'\b(query|mutation)\b\s*(\w*)', document)
     kind, name = m.groups() if m else ('query', '')
     q.note.update(operation=name or kind, writes=bool(re.search(r'\bmutation\b', document)))
-    if kind == 'mutation':
-        made.append(name)
     if name in QUERIES:
         return reply(200, {'data': QUERIES[name](body.get('variables') or {})})
     return reply(200, {'errors': [{'type': 'UNKNOWN', 'message': 'the stand-in knows no %s %s' % (kind, name)}]})

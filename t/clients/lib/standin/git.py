@@ -4,12 +4,11 @@ github.com keeps LFS objects on another host, at addresses that need no credenti
 """
 
 import hashlib
-import json
 import os
 import re
 import subprocess
 
-from serve import read, reply
+from serve import reply
 
 objects = {}
 locks = {}

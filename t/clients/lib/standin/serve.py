@@ -18,7 +18,6 @@ import hmac
 import importlib
 import json
 import os
-import re
 import socket
 import socketserver
 import ssl
