@@ -96,7 +96,10 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
     } else if (ctx->would) {
         ngx_str_set(&rec->decision, "would_deny");
-        reason = ctx->would;
+
+        if (!ctx->cut) {
+            reason = ctx->would;
+        }
 
     } else {
         ngx_str_set(&rec->decision, "allow");
