@@ -207,7 +207,9 @@ static ngx_egress_body_t *
 ngx_http_egress_inspect_said(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ctx->said = ngx_palloc(r->pool, sizeof(ngx_egress_body_t));
+    /* a refusal tells of it also where no inspector has filled it in */
+
+    ctx->said = ngx_pcalloc(r->pool, sizeof(ngx_egress_body_t));
 
     return ctx->said;
 }
