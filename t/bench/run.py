@@ -3,7 +3,7 @@
 
 usage: run.py [--rounds N] [--secs S] [--conns C] [--bindings N]
               [--only keep,audit,connect,handover,pass,redact,inspect,parse,
-               bindings]
+               bindings,sandboxes,revoke]
               [--modules DIR]
 
 EGRESS_MODULES names the folder of the modules (build/modules), NGINX the
@@ -16,6 +16,7 @@ import atexit
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -275,7 +276,8 @@ class Bench:
                 "-lssl", "-lcrypto")
 
         self.make_certs()
-        self.make_secrets(args.bindings if "bindings" in args.only else 1)
+        self.make_secrets(args.bindings if "bindings" in args.only else
+                          1000 if "revoke" in args.only else 1)
         self.redact_off = self.knows_redact()
 
     def close(self):
@@ -303,7 +305,7 @@ class Bench:
 
         # stock nginx serves "leaf", the upstream "up": the same names
         last = "b%05d.test" % (self.args.bindings - 1)
-        write(certs + "/ext", "subjectAltName=DNS:%s,DNS:%s\n"
+        write(certs + "/ext", "subjectAltName=DNS:%s,DNS:%s,DNS:b00999.test\n"
               "basicConstraints=critical,CA:FALSE\n"
               "keyUsage=critical,digitalSignature\n"
               "extendedKeyUsage=serverAuth\n"
@@ -471,6 +473,112 @@ class Bench:
                         if f.endswith(".c")), "-lyajl", "-lcrypto")
         print(command(out).rstrip())
 
+    def make_sandboxes(self, count):
+        """Files of sandboxes, in the group of the worker."""
+        path = self.path("sandboxes")
+        if os.path.isdir(path):
+            return path
+        os.mkdir(path, 0o750)
+        group = os.stat(self.path("secrets", "00000")).st_gid
+        os.chown(path, -1, group)
+        for i in range(count):
+            f = os.path.join(path, "box-%05d.json" % i)
+            write(f, "{}", 0o640)
+            os.chown(f, -1, group)
+        return path
+
+    def boxes(self, name, active, files=100000, count=1):
+        """Requests of so many sandboxes, told by a header."""
+        s = self.gateway(name, count)
+        s.ids = active
+        s.config = s.config.replace(
+            "egress {\n", "egress {\n    sandboxes %s;\n"
+            % self.make_sandboxes(files), 1).replace(
+            "location / {", "location / { egress_sandbox $http_x_sandbox;"
+            " keepalive_timeout 600s;", 1)
+        return s
+
+    def revoke(self, conns=2000, bindings=1000, times=200):
+        """How soon open connections end once their sandbox's file is gone."""
+        ids = conns // 10
+        s = self.boxes("revoke", 1, 100000, bindings)
+        path = self.path("sandboxes")
+        s.start(s.config)
+        open_, took = {}, []
+        try:
+            ctx = ssl.create_default_context(
+                cafile=self.path("certs", "ca.pem"))
+            for n in range(conns):
+                c = ctx.wrap_socket(
+                    socket.create_connection(("127.0.0.1", s.port), 20),
+                    server_hostname=s.host)
+                c.sendall((s.request().replace(
+                    "box-00000", "box-%05d" % (1 + n % ids)) + "\r\n")
+                    .encode())
+                if b" 200 OK" not in c.recv(65536):
+                    raise Broken("revoke: no answer\n" + s.errors())
+                c.setblocking(False)
+                open_.setdefault(1 + n % ids, []).append(c)
+
+            load = subprocess.Popen(
+                [self.load, "-a", "127.0.0.1:%d" % s.port, "-c", "16", "-s",
+                 s.host, "-A", s.auth, "-i", "1", "-d", "60"],
+                stdout=subprocess.DEVNULL, preexec_fn=lambda:
+                os.sched_setaffinity(0, {self.load_core}))
+            try:
+                rnd = random.Random(1)
+                gone = rnd.sample(sorted(open_), min(times, ids))
+                poll = select.poll()
+                when, left = {}, {}
+                for box in gone:
+                    for c in open_[box]:
+                        poll.register(c.fileno(), select.POLLIN)
+                        left[c.fileno()] = (box, c)
+                while left:
+                    if gone:
+                        box = gone.pop()
+                        os.unlink(os.path.join(path, "box-%05d.json" % box))
+                        when[box] = time.monotonic()
+                    for fd, _ in poll.poll(20):
+                        box, c = left[fd]
+                        if not self.ended(c):
+                            continue
+                        if box not in when:
+                            raise Broken("revoke: box-%05d ended" % box)
+                        took.append(time.monotonic() - when[box])
+                        poll.unregister(fd)
+                        del left[fd]
+                    if when and time.monotonic() - max(when.values()) > 20:
+                        break
+            finally:
+                load.kill()
+                load.wait()
+        finally:
+            for cs in open_.values():
+                for c in cs:
+                    c.close()
+            s.stop()
+        took.sort()
+        if len(left):
+            raise Broken("revoke: %d connections stayed open" % len(left))
+        print("revocation of %d sandboxes, %d of %d connections, %d bindings,"
+              " under load: p50 %.2f s, p99 %.2f s, worst %.2f s; targets 2 "
+              "and 5 s, %s" % (min(times, ids), len(took), conns, bindings,
+                               took[len(took) // 2],
+                               took[len(took) * 99 // 100], took[-1],
+                               "met" if took[len(took) * 99 // 100] <= 2
+                               and took[-1] <= 5 else "not met"))
+
+    @staticmethod
+    def ended(c):
+        """Whether the other side has ended the connection, in any way."""
+        try:
+            return not c.recv(65536)
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            return True
+
     def inspect(self, name, rule):
         """The gateway with one more rule, and a body for it."""
         s = self.gateway(name)
@@ -513,6 +621,8 @@ class Bench:
             cmd.append("-k")
         if server.body:
             cmd += ["-p", "/graphql", "-b", server.body]
+        if server.ids:
+            cmd += ["-i", str(server.ids)]
 
         def run(secs):
             out = command(*cmd, "-d", str(secs), preexec_fn=lambda:
@@ -529,7 +639,7 @@ class Bench:
         server.start(server.config)
         try:
             server.probe()
-            run(0.3)
+            run(4 if server.ids > 1 else 0.3)
             before, cpu = self.accepted(), server.cpu()
             kv = run(self.args.secs)
             kv["us"] = (server.cpu() - cpu) / 1e3 / kv["requests"]
@@ -569,6 +679,7 @@ class Server:
         self.auth = "Bearer " + PLACEHOLDER % 0
         self.modules = []
         self.body = None
+        self.ids = 0
         self.master = None
         self.prefix = bench.path(name)
         os.makedirs(self.path("temp"))
@@ -662,15 +773,21 @@ class Server:
         with open("/proc/%d/status" % self.worker) as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1)) / 1024
 
+    def request(self):
+        lines = ["GET / HTTP/1.1", "Host: " + self.host,
+                 "Authorization: " + self.auth]
+        if self.ids:
+            lines.append("X-Sandbox: box-00000")
+        return "\r\n".join(lines) + "\r\n"
+
     def probe(self):
         """One verified request: 200 with the placeholder."""
         ctx = ssl.create_default_context(
             cafile=self.bench.path("certs", "ca.pem"))
         with socket.create_connection(("127.0.0.1", self.port), 10) as s:
             with ctx.wrap_socket(s, server_hostname=self.host) as t:
-                t.sendall(("GET / HTTP/1.1\r\nHost: %s\r\nAuthorization: %s"
-                           "\r\nConnection: close\r\n\r\n"
-                           % (self.host, self.auth)).encode())
+                t.sendall((self.request() + "Connection: close\r\n\r\n")
+                          .encode())
                 line = t.recv(4096).split(b"\r\n")[0].decode()
                 version = t.version()
         if line != "HTTP/1.1 200 OK":
@@ -713,7 +830,7 @@ def ratio_line(figure, rounds, target):
 
 def main():
     names = ["keep", "audit", "connect", "handover", "pass", "redact",
-             "inspect", "parse", "bindings"]
+             "inspect", "parse", "bindings", "sandboxes", "revoke"]
     ap = argparse.ArgumentParser(description="See README.md.")
     ap.add_argument("--rounds", type=int, default=9)
     ap.add_argument("--secs", type=float, default=1.5)
@@ -803,6 +920,17 @@ def main():
         print("worker memory, 1 and %d bindings: %.1f and %.1f MiB" % (
             args.bindings, median(rounds["one"], "mib"),
             median(rounds["many"], "mib")))
+
+
+    if "sandboxes" in args.only:
+        rounds = b.compare(False, b.boxes("box", 1), b.boxes("boxes", 10000))
+        ratio_line("10000 sandboxes active against 1", rounds, 1.05)
+        print("worker memory, 1 and 10000 sandboxes of 100000: %.1f and %.1f "
+              "MiB" % (median(rounds["box"], "mib"),
+                       median(rounds["boxes"], "mib")))
+
+    if "revoke" in args.only:
+        b.revoke()
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@
  * A small TLS load generator on one thread, for loopback only:
  *
  *   tlsload -a 127.0.0.1:PORT -s HOST -A AUTHORIZATION [-c CONNECTIONS]
- *           [-d SECONDS] [-p PATH] [-b BODY] [-k]
+ *           [-d SECONDS] [-p PATH] [-b BODY] [-i N] [-k]
  *
  * -b sends a JSON body, by POST.
+ * -i sends X-Sandbox: box-00000, and so on up to N of them, in turn.
  * -k opens a new connection, with a full handshake, for each request.
  * Prints one line of name=value figures.
  */
@@ -54,6 +55,7 @@ typedef struct {
     double            start;
     int               sent;
     int               received;
+    int               id;
     char              in[65536];
 } tlsload_conn_t;
 
@@ -67,6 +69,7 @@ static int tlsload_wait(tlsload_conn_t *c, int n, const char *what);
 static int tlsload_complete(tlsload_conn_t *c);
 static void tlsload_done(tlsload_conn_t *c);
 static void tlsload_step(tlsload_conn_t *c);
+static void tlsload_name(tlsload_conn_t *c);
 static int tlsload_compare(const void *one, const void *two);
 static void tlsload_options(int argc, char **argv);
 
@@ -75,7 +78,8 @@ static struct sockaddr_in   addr;
 static SSL_CTX             *ctx;
 static char                 request[4096];
 static int                  request_len;
-static int                  ep, renew, conns = 32;
+static int                  ep, renew, conns = 32, ids, next_id;
+static char                *digits;
 static double               seconds = 2;
 static const char          *host = "localhost", *auth = "none",
                            *path = "/v1/x", *body;
@@ -109,9 +113,10 @@ main(int argc, char **argv)
                            "%s %s HTTP/1.1\r\nHost: %s\r\n"
                            "User-Agent: tlsload\r\n"
                            "Accept: application/json\r\n"
-                           "Authorization: %s\r\n%s",
+                           "Authorization: %s\r\n%s%s",
                            body ? "POST" : "GET", path, host, auth,
-                           renew ? "Connection: close\r\n" : "");
+                           renew ? "Connection: close\r\n" : "",
+                           ids ? "X-Sandbox: box-00000\r\n" : "");
 
     if (body) {
         request_len += snprintf(request + request_len,
@@ -128,6 +133,10 @@ main(int argc, char **argv)
     if (request_len >= (int) sizeof(request)) {
         fprintf(stderr, "tlsload: the request is too long\n");
         exit(2);
+    }
+
+    if (ids) {
+        digits = strstr(request, "box-") + 4;
     }
 
 
@@ -365,6 +374,10 @@ tlsload_step(tlsload_conn_t *c)
 
         if (c->state == tl_write) {
 
+            if (ids) {
+                tlsload_name(c);
+            }
+
             n = SSL_write(c->ssl, request + c->sent, request_len - c->sent);
 
             if (n <= 0) {
@@ -403,6 +416,25 @@ tlsload_step(tlsload_conn_t *c)
 }
 
 
+/* whose request it is; what goes on with a write has to be the same */
+
+static void
+tlsload_name(tlsload_conn_t *c)
+{
+    int  i, n;
+
+    if (c->sent == 0) {
+        c->id = next_id;
+        next_id = (next_id + 1) % ids;
+    }
+
+    for (i = 4, n = c->id; i >= 0; i--) {
+        digits[i] = '0' + n % 10;
+        n /= 10;
+    }
+}
+
+
 static int
 tlsload_compare(const void *one, const void *two)
 {
@@ -421,7 +453,7 @@ tlsload_options(int argc, char **argv)
     int    o;
     char  *port;
 
-    while ((o = getopt(argc, argv, "a:c:d:s:A:p:b:k")) != -1) {
+    while ((o = getopt(argc, argv, "a:c:d:s:A:p:b:i:k")) != -1) {
 
         switch (o) {
 
@@ -459,6 +491,10 @@ tlsload_options(int argc, char **argv)
 
         case 'b':
             body = optarg;
+            break;
+
+        case 'i':
+            ids = atoi(optarg);
             break;
 
         case 'k':
