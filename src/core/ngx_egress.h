@@ -29,7 +29,7 @@
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475235
+#define NGX_EGRESS_MAGIC            0x45475236
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
