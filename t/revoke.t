@@ -381,7 +381,10 @@ my %open = (
         $c->put('there');
         $u->take(5);
         $u->finish;
-        return $c;
+
+        # the client has an end of the answer at once: this end tells
+
+        return ($u, $c);
     },
 
     'a tunnel whose client reads nothing' => sub {
