@@ -77,7 +77,7 @@ CONF
 my $egress = <<"CONF";
     sandboxes $boxes;
     resolver 127.0.0.1;
-    role narrow { use api; allow_host pypi.org files.test:8443;
+    role narrow { use api; allow_host index.test files.test:8443;
                   allow_cidr 192.0.2.0/24:22 2001:db8::/32; }
     role wide { use api other; network all; }
 CONF
@@ -420,7 +420,7 @@ is_deeply($p->{bindings}[0]{credentials},
 is_deeply([map { "$_->{rule}: $_->{meaning}" } @{ $p->{bindings}[0]{rules} }],
           ['git on: git: clone and fetch work, push is refused',
            'refuse * /never: this is always refused'], 'rules');
-is_deeply([sort @{ $p->{allowed_hosts} }], ['files.test:8443', 'pypi.org'],
+is_deeply([sort @{ $p->{allowed_hosts} }], ['files.test:8443', 'index.test'],
           'allowed hosts');
 is_deeply($p->{allowed_addresses}, ['192.0.2.0/24 port 22', '2001:db8::/32'],
           'allowed addresses');
