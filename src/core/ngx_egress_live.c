@@ -363,7 +363,7 @@ ngx_egress_live_over(ngx_egress_sandboxes_t *all, ngx_log_t *log)
         if (!box->told) {
             ngx_log_error(NGX_LOG_NOTICE, log, 0,
                           "sandbox \"%V\" %s: %ui connections and requests "
-                          "closed", &box->sn.str,
+                          "closed", &box->id,
                           box->reason == NGX_EGRESS_SANDBOX_EXPIRED
                           ? "has expired" : "was removed or changed", n);
         }
@@ -470,7 +470,6 @@ ngx_egress_live_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
     ngx_memzero(all, sizeof(ngx_egress_sandboxes_t));
 
-    ngx_rbtree_init(&all->names, &all->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&all->placeholders, &all->placeholders_sentinel,
                     ngx_str_rbtree_insert_value);
 
@@ -480,6 +479,10 @@ ngx_egress_live_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
     ngx_queue_init(&all->secrets);
 
     all->nbans = ecf->shared->nbans;
+
+    if (ecf->sandboxes.len && ngx_egress_sandbox_init(cycle, all) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     /* it keeps no worker alive that has nothing open */
 

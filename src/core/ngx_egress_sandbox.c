@@ -9,10 +9,6 @@
 #include <ngx_egress.h>
 
 
-/* those that nothing is open of; of usual files one takes about 1 KiB */
-#define NGX_EGRESS_SANDBOX_IDLE  16384
-
-
 static ngx_uint_t ngx_egress_sandbox_judge(ngx_egress_sandbox_t *box,
     struct sockaddr *client, ngx_egress_role_t **role);
 static ngx_uint_t ngx_egress_sandbox_id(ngx_str_t *id);
@@ -41,15 +37,6 @@ static ngx_egress_sandbox_t *ngx_egress_sandbox_keep(
     ngx_egress_sandbox_t *box, ngx_log_t *log);
 static ngx_egress_sandbox_t *ngx_egress_sandbox_gone(
     ngx_egress_sandbox_t *box, ngx_log_t *log);
-
-static ngx_egress_sandbox_t *ngx_egress_sandbox_create(
-    ngx_egress_conf_t *ecf, ngx_str_t *id, ngx_str_t *path);
-static void ngx_egress_sandbox_insert(ngx_egress_sandbox_t *box);
-static void ngx_egress_sandbox_rest(ngx_egress_sandboxes_t *all,
-    ngx_egress_sandbox_t *box);
-static void ngx_egress_sandbox_over(ngx_egress_sandbox_t *box,
-    ngx_uint_t reason);
-static void ngx_egress_sandbox_destroy(ngx_egress_sandbox_t *box);
 
 
 ngx_uint_t
@@ -224,17 +211,13 @@ ngx_egress_sandbox_source(ngx_egress_sandbox_t *box,
 static ngx_egress_sandbox_t *
 ngx_egress_sandbox_find(ngx_egress_conf_t *ecf, ngx_str_t *id, ngx_log_t *log)
 {
-    uint32_t               hash;
     ngx_egress_sandbox_t  *box;
 
     if (!ngx_egress_sandbox_id(id) || ecf->boxes == NULL) {
         return NULL;
     }
 
-    hash = (uint32_t) ngx_egress_hash(ecf->shared->loop_key, id);
-
-    box = (ngx_egress_sandbox_t *) ngx_str_rbtree_lookup(&ecf->boxes->names,
-                                                         id, hash);
+    box = ngx_egress_sandbox_lookup(ecf, id);
 
     if (box && !ngx_egress_sandbox_due(box)) {
         return box;
@@ -280,7 +263,7 @@ ngx_egress_sandbox_look(ngx_egress_sandbox_t *box, ngx_log_t *log)
 {
     /* of another one that came of it, or none, nothing is left to be told */
 
-    if (ngx_egress_sandbox_file(box->conf, box, &box->sn.str, log) == box
+    if (ngx_egress_sandbox_file(box->conf, box, &box->id, log) == box
         && ngx_egress_sandbox_expired(box))
     {
         ngx_egress_sandbox_over(box, NGX_EGRESS_SANDBOX_EXPIRED);
@@ -520,27 +503,6 @@ ngx_egress_sandbox_gone(ngx_egress_sandbox_t *box, ngx_log_t *log)
 }
 
 
-ngx_egress_sandbox_t *
-ngx_egress_sandbox_by_hash(ngx_egress_sandboxes_t *all, uint32_t hash)
-{
-    ngx_rbtree_node_t  *node, *sentinel;
-
-    node = all->names.root;
-    sentinel = all->names.sentinel;
-
-    while (node != sentinel) {
-
-        if (hash == node->key) {
-            return (ngx_egress_sandbox_t *) node;
-        }
-
-        node = (hash < node->key) ? node->left : node->right;
-    }
-
-    return NULL;
-}
-
-
 ngx_egress_sandbox_binding_t *
 ngx_egress_sandbox_bound(ngx_egress_sandbox_t *box,
     ngx_egress_binding_t *binding)
@@ -573,200 +535,6 @@ ngx_egress_sandbox_placeholder(ngx_egress_sandbox_t *box,
     bound = ngx_egress_sandbox_bound(box, binding);
 
     return (bound && bound->sn.str.len) ? &bound->sn.str : NULL;
-}
-
-
-ngx_egress_sandbox_t *
-ngx_egress_sandbox_owner(ngx_egress_conf_t *ecf, ngx_str_t *text)
-{
-    ngx_str_node_t          *sn;
-    ngx_egress_sandboxes_t  *all;
-
-    all = ecf->boxes;
-
-    if (all == NULL || all->placeholders.root == all->placeholders.sentinel
-        || text->len < NGX_EGRESS_PLACEHOLDER_LEN)
-    {
-        return NULL;
-    }
-
-    sn = ngx_str_rbtree_lookup(&all->placeholders, text,
-                               (uint32_t) ngx_egress_hash(ecf->hash_key,
-                                                          text));
-
-    return sn ? ((ngx_egress_sandbox_binding_t *) sn)->box : NULL;
-}
-
-
-static ngx_egress_sandbox_t *
-ngx_egress_sandbox_create(ngx_egress_conf_t *ecf, ngx_str_t *id,
-    ngx_str_t *path)
-{
-    u_char                *p;
-    ngx_pool_t            *pool;
-    ngx_egress_sandbox_t  *box;
-
-    /* it outlives the connection whose log is at hand */
-
-    pool = ngx_create_pool(1024, ngx_cycle->log);
-    if (pool == NULL) {
-        return NULL;
-    }
-
-    box = ngx_pcalloc(pool, sizeof(ngx_egress_sandbox_t));
-    p = ngx_pnalloc(pool, id->len + path->len + 1);
-
-    if (box == NULL || p == NULL) {
-        ngx_destroy_pool(pool);
-        return NULL;
-    }
-
-    box->pool = pool;
-    box->conf = ecf;
-
-    box->sn.str.data = p;
-    box->sn.str.len = id->len;
-
-    p = ngx_cpymem(p, id->data, id->len);
-
-    box->path.data = p;
-    box->path.len = path->len;
-
-    p = ngx_cpymem(p, path->data, path->len);
-    *p = '\0';
-
-    ngx_queue_init(&box->lives);
-
-    return box;
-}
-
-
-static void
-ngx_egress_sandbox_insert(ngx_egress_sandbox_t *box)
-{
-    ngx_uint_t                     i;
-    ngx_egress_conf_t             *ecf;
-    ngx_egress_sandboxes_t        *all;
-    ngx_egress_sandbox_binding_t  *bound;
-
-    ecf = box->conf;
-    all = ecf->boxes;
-
-    box->sn.node.key = (uint32_t) ngx_egress_hash(ecf->shared->loop_key,
-                                                  &box->sn.str);
-
-    ngx_rbtree_insert(&all->names, &box->sn.node);
-
-    bound = box->bindings.elts;
-
-    for (i = 0; i < box->bindings.nelts; i++) {
-
-        if (bound[i].sn.str.len == 0) {
-            continue;
-        }
-
-        bound[i].sn.node.key = (uint32_t) ngx_egress_hash(ecf->hash_key,
-                                                          &bound[i].sn.str);
-
-        ngx_rbtree_insert(&all->placeholders, &bound[i].sn.node);
-    }
-
-    ngx_egress_sandbox_rest(all, box);
-}
-
-
-/* the last one in use is the last one to be dropped */
-
-static void
-ngx_egress_sandbox_rest(ngx_egress_sandboxes_t *all, ngx_egress_sandbox_t *box)
-{
-    ngx_queue_t           *q;
-    ngx_egress_sandbox_t  *oldest;
-
-    ngx_queue_insert_tail(&all->idle, &box->queue);
-
-    if (++all->nidle > NGX_EGRESS_SANDBOX_IDLE) {
-        q = ngx_queue_head(&all->idle);
-        oldest = ngx_queue_data(q, ngx_egress_sandbox_t, queue);
-
-        ngx_egress_sandbox_over(oldest, NGX_EGRESS_SANDBOX_UNKNOWN);
-    }
-}
-
-
-/*
- * It counts no more from now on.  What is open is closed by the timer: the
- * request that has found it out is still to be answered.
- */
-
-static void
-ngx_egress_sandbox_over(ngx_egress_sandbox_t *box, ngx_uint_t reason)
-{
-    ngx_uint_t                     i;
-    ngx_egress_sandboxes_t        *all;
-    ngx_egress_sandbox_binding_t  *bound;
-
-    all = box->conf->boxes;
-
-    ngx_rbtree_delete(&all->names, &box->sn.node);
-
-    bound = box->bindings.elts;
-
-    for (i = 0; i < box->bindings.nelts; i++) {
-        if (bound[i].sn.str.len) {
-            ngx_rbtree_delete(&all->placeholders, &bound[i].sn.node);
-        }
-    }
-
-    ngx_queue_remove(&box->queue);
-
-    if (reason == NGX_EGRESS_SANDBOX_REVOKED && !all->told) {
-        ngx_egress_ban(box->conf, (uint32_t) box->sn.node.key);
-    }
-
-    if (ngx_queue_empty(&box->lives)) {
-        all->nidle--;
-        ngx_egress_sandbox_destroy(box);
-        return;
-    }
-
-    all->nused--;
-
-    box->reason = reason;
-    box->ended = ngx_current_msec;
-
-    ngx_queue_insert_tail(&all->over, &box->queue);
-
-    ngx_egress_live_timer(all);
-}
-
-
-void
-ngx_egress_sandbox_idle(ngx_egress_sandbox_t *box)
-{
-    ngx_egress_sandboxes_t  *all;
-
-    all = box->conf->boxes;
-
-    ngx_queue_remove(&box->queue);
-
-    if (box->reason != NGX_EGRESS_ALLOWED) {
-        ngx_egress_sandbox_destroy(box);
-        return;
-    }
-
-    all->nused--;
-
-    ngx_egress_sandbox_rest(all, box);
-}
-
-
-static void
-ngx_egress_sandbox_destroy(ngx_egress_sandbox_t *box)
-{
-    ngx_explicit_memzero(box->token, sizeof(box->token));
-
-    ngx_destroy_pool(box->pool);
 }
 
 

@@ -51,30 +51,37 @@ typedef struct {
  */
 
 struct ngx_egress_sandbox_s {
-    ngx_str_node_t            sn;           /* its name */
-    ngx_queue_t               queue;        /* idle, used or over */
-    ngx_queue_t               lives;        /* ngx_egress_live_t */
-    ngx_pool_t               *pool;
-    ngx_egress_conf_t        *conf;
-    ngx_str_t                 path;
 
-    ngx_egress_role_t        *role;
-    u_char                    token[NGX_EGRESS_SANDBOX_TOKEN];
-    time_t                    expires;
-    ngx_array_t               sources;      /* ngx_cidr_t */
-    ngx_array_t               bindings;     /* ngx_egress_sandbox_binding_t */
+    /* what each request asks for is together */
 
-    ngx_file_info_t           fi;
-    u_char                    digest[NGX_EGRESS_SANDBOX_TOKEN];
-    ngx_msec_t                checked;
-    ngx_msec_t                troubled;     /* since when, or 0 */
-    ngx_msec_t                ended;        /* since when, once it is over */
-    ngx_uint_t                reason;       /* why it is over, or allowed */
+    ngx_egress_sandbox_t     *next;         /* of the same bucket */
+    uint32_t                  hash;         /* of its id */
 
     unsigned                  has_token:1;
     unsigned                  has_sources:1;
     unsigned                  fresh:1;      /* just written when it was read */
     unsigned                  told:1;
+
+    ngx_str_t                 id;
+    ngx_egress_conf_t        *conf;
+    ngx_msec_t                checked;
+    ngx_msec_t                troubled;     /* since when, or 0 */
+
+    ngx_queue_t               queue;        /* idle, used or over */
+    ngx_queue_t               lives;        /* ngx_egress_live_t */
+    ngx_uint_t                reason;       /* why it is over, or allowed */
+    ngx_egress_role_t        *role;
+    time_t                    expires;
+
+    ngx_array_t               bindings;     /* ngx_egress_sandbox_binding_t */
+    ngx_array_t               sources;      /* ngx_cidr_t */
+    u_char                    token[NGX_EGRESS_SANDBOX_TOKEN];
+
+    ngx_pool_t               *pool;
+    ngx_str_t                 path;
+    ngx_file_info_t           fi;
+    u_char                    digest[NGX_EGRESS_SANDBOX_TOKEN];
+    ngx_msec_t                ended;        /* since when, once it is over */
 };
 
 
@@ -94,8 +101,7 @@ struct ngx_egress_live_s {
 /* those of a worker */
 
 struct ngx_egress_sandboxes_s {
-    ngx_rbtree_t              names;        /* those that are not over */
-    ngx_rbtree_node_t         sentinel;
+    ngx_egress_sandbox_t    **buckets;      /* those that are not over */
     ngx_rbtree_t              placeholders; /* ngx_egress_sandbox_binding_t */
     ngx_rbtree_node_t         placeholders_sentinel;
     ngx_queue_t               idle;         /* longest out of use first */
@@ -147,13 +153,6 @@ ngx_uint_t ngx_egress_sandbox_check(ngx_egress_sandbox_t *box,
 /* The same at once, by a worker's timer or since another worker has said so. */
 void ngx_egress_sandbox_look(ngx_egress_sandbox_t *box, ngx_log_t *log);
 
-/* The sandbox with this hash of its name that is not over, or NULL. */
-ngx_egress_sandbox_t *ngx_egress_sandbox_by_hash(
-    ngx_egress_sandboxes_t *all, uint32_t hash);
-
-/* Once nothing of it is open any more; it may be freed by this. */
-void ngx_egress_sandbox_idle(ngx_egress_sandbox_t *box);
-
 /* What its file says of a binding, or NULL; "box" may be NULL. */
 ngx_egress_sandbox_binding_t *ngx_egress_sandbox_bound(
     ngx_egress_sandbox_t *box, ngx_egress_binding_t *binding);
@@ -165,9 +164,48 @@ ngx_egress_sandbox_binding_t *ngx_egress_sandbox_bound(
 ngx_str_t *ngx_egress_sandbox_placeholder(ngx_egress_sandbox_t *box,
     ngx_egress_binding_t *binding);
 
-/* A sandbox, of those that this worker knows, with such a placeholder. */
+
+/*
+ * ngx_egress_sandbox_table.c: those that a worker knows.
+ */
+
+/* Prepares a worker; NGX_ERROR without memory. */
+ngx_int_t ngx_egress_sandbox_init(ngx_cycle_t *cycle,
+    ngx_egress_sandboxes_t *all);
+
+/* The sandbox of this id that is not over, or NULL. */
+ngx_egress_sandbox_t *ngx_egress_sandbox_lookup(ngx_egress_conf_t *ecf,
+    ngx_str_t *id);
+
+/* The same by the hash of its id, as other workers tell it; or NULL. */
+ngx_egress_sandbox_t *ngx_egress_sandbox_by_hash(
+    ngx_egress_sandboxes_t *all, uint32_t hash);
+
+/* One, of those that are not over, with such a placeholder; or NULL. */
 ngx_egress_sandbox_t *ngx_egress_sandbox_owner(ngx_egress_conf_t *ecf,
     ngx_str_t *text);
+
+/*
+ * A sandbox that is not in the table yet, in a pool of its own, with copies of
+ * "id" and "path"; NULL without memory.
+ */
+ngx_egress_sandbox_t *ngx_egress_sandbox_create(ngx_egress_conf_t *ecf,
+    ngx_str_t *id, ngx_str_t *path);
+
+/* Puts it in, with its placeholders; another one may leave for it. */
+void ngx_egress_sandbox_insert(ngx_egress_sandbox_t *box);
+
+/*
+ * Takes it out for "reason"; freed by this unless something of it is open.
+ * That it was revoked is told to other workers.
+ */
+void ngx_egress_sandbox_over(ngx_egress_sandbox_t *box, ngx_uint_t reason);
+
+/* Once nothing of it is open any more; it may be freed by this. */
+void ngx_egress_sandbox_idle(ngx_egress_sandbox_t *box);
+
+/* Frees one that is not in the table. */
+void ngx_egress_sandbox_destroy(ngx_egress_sandbox_t *box);
 
 
 /*

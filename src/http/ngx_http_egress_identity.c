@@ -41,7 +41,7 @@ ngx_http_egress_identify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         reason = ngx_egress_sandbox_check(record->box, r->connection->log);
 
         ctx->role = record->role;
-        ctx->sandbox = record->box->sn.str;
+        ctx->sandbox = record->box->id;
 
         if (reason != NGX_EGRESS_ALLOWED) {
             return reason;
@@ -248,7 +248,7 @@ ngx_http_egress_swappable(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     if (owner && owner != ctx->box) {
         ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
                       "placeholder of sandbox \"%V\" came from %s%V%s",
-                      &owner->sn.str,
+                      &owner->id,
                       ctx->sandbox.len ? "sandbox \"" : "no sandbox",
                       &ctx->sandbox, ctx->sandbox.len ? "\"" : "");
     }

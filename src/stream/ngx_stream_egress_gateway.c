@@ -363,7 +363,7 @@ ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
         return NGX_EGRESS_LIMIT_REACHED;
     }
 
-    ctx->sandbox = ctx->box->sn.str;
+    ctx->sandbox = ctx->box->id;
 
     return NGX_EGRESS_ALLOWED;
 }
