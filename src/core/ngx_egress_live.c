@@ -88,7 +88,7 @@ ngx_egress_live_join(ngx_egress_live_t *live, ngx_egress_sandbox_t *box)
 }
 
 
-void
+ngx_int_t
 ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
     ngx_egress_secret_t *secret, ngx_str_t *sandbox, time_t ttl)
 {
@@ -98,9 +98,9 @@ ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
 
     if (ngx_egress_secret_of(&secret, sandbox, ngx_cycle->log) != NGX_OK) {
 
-        /* gone from the cache since it was read: the next look tells */
+        /* left the cache since it was read: nobody could cut this off */
 
-        return;
+        return NGX_ERROR;
     }
 
     all = ecf->boxes;
@@ -118,6 +118,8 @@ ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
     ngx_queue_insert_tail(&secret->lives, &live->queue);
 
     ngx_egress_live_timer(all);
+
+    return NGX_OK;
 }
 
 
@@ -303,14 +305,13 @@ static void
 ngx_egress_live_used(ngx_egress_conf_t *ecf, ngx_log_t *log)
 {
     ngx_uint_t               n, looks;
-    ngx_msec_t               interval;
     ngx_queue_t             *q;
     ngx_egress_sandbox_t    *box;
     ngx_egress_sandboxes_t  *all;
 
     all = ecf->boxes;
 
-    interval = ngx_max(ecf->secret_check, NGX_EGRESS_LIVE_CHECK);
+    ngx_egress_watch_check(ecf, log);
 
     looks = all->nused / NGX_EGRESS_LIVE_TICKS + NGX_EGRESS_LIVE_FEW;
 
@@ -322,7 +323,7 @@ ngx_egress_live_used(ngx_egress_conf_t *ecf, ngx_log_t *log)
         ngx_queue_remove(q);
         ngx_queue_insert_tail(&all->used, q);
 
-        if (ngx_current_msec - box->checked >= interval) {
+        if (ngx_egress_sandbox_due(box, NGX_EGRESS_LIVE_CHECK)) {
             ngx_egress_sandbox_look(box, log);
         }
     }
@@ -480,10 +481,6 @@ ngx_egress_live_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
     all->nbans = ecf->shared->nbans;
 
-    if (ecf->sandboxes.len && ngx_egress_sandbox_init(cycle, all) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
     /* it keeps no worker alive that has nothing open */
 
     all->timer.handler = ngx_egress_live_handler;
@@ -492,6 +489,15 @@ ngx_egress_live_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
     all->timer.cancelable = 1;
 
     ecf->boxes = all;
+
+    if (ecf->sandboxes.len) {
+
+        if (ngx_egress_sandbox_init(cycle, all) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_egress_watch_init(cycle, ecf);
+    }
 
     return NGX_OK;
 }

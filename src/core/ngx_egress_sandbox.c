@@ -9,6 +9,10 @@
 #include <ngx_egress.h>
 
 
+/* what is open ends within 5 s after its file, even where nobody tells */
+#define NGX_EGRESS_SANDBOX_SELDOM   3000    /* ms */
+
+
 static ngx_uint_t ngx_egress_sandbox_judge(ngx_egress_sandbox_t *box,
     struct sockaddr *client, ngx_egress_role_t **role);
 static ngx_uint_t ngx_egress_sandbox_id(ngx_str_t *id);
@@ -19,7 +23,6 @@ static ngx_uint_t ngx_egress_sandbox_source(ngx_egress_sandbox_t *box,
 
 static ngx_egress_sandbox_t *ngx_egress_sandbox_find(ngx_egress_conf_t *ecf,
     ngx_str_t *id, ngx_log_t *log);
-static ngx_uint_t ngx_egress_sandbox_due(ngx_egress_sandbox_t *box);
 static ngx_uint_t ngx_egress_sandbox_expired(ngx_egress_sandbox_t *box);
 static ngx_egress_sandbox_t *ngx_egress_sandbox_file(ngx_egress_conf_t *ecf,
     ngx_egress_sandbox_t *box, ngx_str_t *id, ngx_log_t *log);
@@ -33,6 +36,7 @@ static ngx_uint_t ngx_egress_sandbox_same(ngx_egress_sandbox_t *box,
     ngx_file_info_t *fi);
 static void ngx_egress_sandbox_note(ngx_egress_sandbox_t *box,
     ngx_file_info_t *fi);
+static ngx_uint_t ngx_egress_sandbox_plain(ngx_egress_sandbox_t *box);
 static ngx_egress_sandbox_t *ngx_egress_sandbox_keep(
     ngx_egress_sandbox_t *box, ngx_log_t *log);
 static ngx_egress_sandbox_t *ngx_egress_sandbox_gone(
@@ -217,9 +221,11 @@ ngx_egress_sandbox_find(ngx_egress_conf_t *ecf, ngx_str_t *id, ngx_log_t *log)
         return NULL;
     }
 
+    ngx_egress_watch_check(ecf, log);
+
     box = ngx_egress_sandbox_lookup(ecf, id);
 
-    if (box && !ngx_egress_sandbox_due(box)) {
+    if (box && !ngx_egress_sandbox_due(box, 0)) {
         return box;
     }
 
@@ -227,25 +233,44 @@ ngx_egress_sandbox_find(ngx_egress_conf_t *ecf, ngx_str_t *id, ngx_log_t *log)
 }
 
 
-static ngx_uint_t
-ngx_egress_sandbox_due(ngx_egress_sandbox_t *box)
+/*
+ * Even where the kernel tells, the file is looked at, though not so often:
+ * what is mounted over it, or written through a mapping, is told to nobody.
+ */
+
+ngx_uint_t
+ngx_egress_sandbox_due(ngx_egress_sandbox_t *box, ngx_msec_t least)
 {
-    ngx_msec_t  interval;
+    ngx_msec_t               interval;
+    ngx_egress_sandboxes_t  *all;
+
+    all = box->conf->boxes;
+
+    if (box->epoch != all->epoch) {
+        return 1;
+    }
 
     interval = box->conf->secret_check;
 
     if (box->troubled) {
         interval = ngx_min(interval, NGX_EGRESS_FILE_AGAIN);
+
+    } else if (all->wd != -1 && box->plain && !box->fresh
+               && interval < NGX_EGRESS_SANDBOX_SELDOM)
+    {
+        interval = ngx_min(interval * 4, NGX_EGRESS_SANDBOX_SELDOM);
     }
 
-    return ngx_current_msec - box->checked >= interval;
+    return ngx_current_msec - box->checked >= ngx_max(interval, least);
 }
 
 
 ngx_uint_t
 ngx_egress_sandbox_check(ngx_egress_sandbox_t *box, ngx_log_t *log)
 {
-    if (box->reason == NGX_EGRESS_ALLOWED && ngx_egress_sandbox_due(box)) {
+    if (box->reason == NGX_EGRESS_ALLOWED
+        && ngx_egress_sandbox_due(box, 0))
+    {
         ngx_egress_sandbox_look(box, log);
 
     } else if (box->reason == NGX_EGRESS_ALLOWED
@@ -299,6 +324,7 @@ ngx_egress_sandbox_file(ngx_egress_conf_t *ecf, ngx_egress_sandbox_t *box,
     if (box) {
         path = box->path;
         box->checked = ngx_current_msec;
+        box->epoch = ecf->boxes->epoch;
 
     } else {
         p = ngx_sprintf(name, "%V/%V.json%Z", &ecf->sandboxes, id);
@@ -462,8 +488,24 @@ ngx_egress_sandbox_note(ngx_egress_sandbox_t *box, ngx_file_info_t *fi)
 {
     box->fi = *fi;
     box->fresh = !ngx_egress_file_settled(fi);
+    box->plain = ngx_egress_sandbox_plain(box);
     box->checked = ngx_current_msec;
+    box->epoch = box->conf->boxes->epoch;
     box->troubled = 0;
+}
+
+
+/* what is written by another name is not told of this one */
+
+static ngx_uint_t
+ngx_egress_sandbox_plain(ngx_egress_sandbox_t *box)
+{
+    ngx_file_info_t  fi;
+
+    return ngx_link_info(box->path.data, &fi) != NGX_FILE_ERROR
+           && ngx_file_uniq(&fi) == ngx_file_uniq(&box->fi)
+           && fi.st_dev == box->fi.st_dev
+           && fi.st_nlink == 1;
 }
 
 

@@ -60,10 +60,12 @@ struct ngx_egress_sandbox_s {
     unsigned                  has_token:1;
     unsigned                  has_sources:1;
     unsigned                  fresh:1;      /* just written when it was read */
+    unsigned                  plain:1;      /* no link, of one name only */
     unsigned                  told:1;
 
     ngx_str_t                 id;
     ngx_egress_conf_t        *conf;
+    ngx_uint_t                epoch;        /* when it was looked at */
     ngx_msec_t                checked;
     ngx_msec_t                troubled;     /* since when, or 0 */
 
@@ -109,6 +111,13 @@ struct ngx_egress_sandboxes_s {
     ngx_queue_t               used;         /* longest not seen to first */
     ngx_uint_t                nused;
     ngx_queue_t               over;         /* with something open */
+
+    ngx_connection_t         *watch;        /* inotify, or NULL */
+    int                       wd;           /* of the directory, or -1 */
+    ngx_file_info_t           directory;    /* that is watched */
+    ngx_msec_t                watched;      /* when it was looked at */
+    ngx_uint_t                epoch;        /* another: anything may be new */
+
     ngx_queue_t               secrets;      /* that requests carry now */
     ngx_uint_t                nsecrets;
     ngx_event_t               timer;
@@ -150,8 +159,17 @@ ngx_uint_t ngx_egress_vouch(ngx_egress_conf_t *ecf, ngx_str_t *id,
 ngx_uint_t ngx_egress_sandbox_check(ngx_egress_sandbox_t *box,
     ngx_log_t *log);
 
-/* The same at once, by a worker's timer or since another worker has said so. */
+/*
+ * The same at once, by a worker's timer or since another worker or the kernel
+ * has said so.
+ */
 void ngx_egress_sandbox_look(ngx_egress_sandbox_t *box, ngx_log_t *log);
+
+/*
+ * Whether it is time to look at the file of a sandbox, "least" milliseconds
+ * after the last time or later, unless something is known to have changed.
+ */
+ngx_uint_t ngx_egress_sandbox_due(ngx_egress_sandbox_t *box, ngx_msec_t least);
 
 /* What its file says of a binding, or NULL; "box" may be NULL. */
 ngx_egress_sandbox_binding_t *ngx_egress_sandbox_bound(
@@ -209,6 +227,18 @@ void ngx_egress_sandbox_destroy(ngx_egress_sandbox_t *box);
 
 
 /*
+ * ngx_egress_sandbox_watch.c: where the kernel can tell of changes in the
+ * directory, so that not each file has to be looked at all the time.
+ */
+
+/* Prepares a worker; without inotify all goes on as if there were none. */
+void ngx_egress_watch_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf);
+
+/* Looks whether the path still leads to the directory that is watched. */
+void ngx_egress_watch_check(ngx_egress_conf_t *ecf, ngx_log_t *log);
+
+
+/*
  * ngx_egress_sandbox_file.c: fills in "box" by the text of its file.  Returns
  * NULL, or what is wrong with it.
  */
@@ -233,10 +263,12 @@ void ngx_egress_live_join(ngx_egress_live_t *live, ngx_egress_sandbox_t *box);
 
 /*
  * Makes it one that carries a secret, that of "sandbox" where each has its own,
- * no older than "ttl" unless that is 0.
+ * no older than "ttl" unless that is 0.  NGX_ERROR where the secret is not
+ * known any more: it must not be sent.
  */
-void ngx_egress_live_carry(ngx_egress_live_t *live, ngx_egress_conf_t *ecf,
-    ngx_egress_secret_t *secret, ngx_str_t *sandbox, time_t ttl);
+ngx_int_t ngx_egress_live_carry(ngx_egress_live_t *live,
+    ngx_egress_conf_t *ecf, ngx_egress_secret_t *secret, ngx_str_t *sandbox,
+    time_t ttl);
 
 /* Makes it nobody's. */
 void ngx_egress_live_leave(ngx_egress_live_t *live);

@@ -98,10 +98,8 @@ ngx_http_egress_live_secret(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         return NGX_ERROR;
     }
 
-    ngx_egress_live_carry(live, ctx->conf, cred->secret, &ctx->sandbox,
-                          cred->ttl);
-
-    return NGX_OK;
+    return ngx_egress_live_carry(live, ctx->conf, cred->secret,
+                                 &ctx->sandbox, cred->ttl);
 }
 
 
