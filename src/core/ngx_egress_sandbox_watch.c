@@ -26,6 +26,7 @@
 
 
 static void ngx_egress_watch_handler(ngx_event_t *ev);
+static void ngx_egress_watch_wait(ngx_event_t *ev, ngx_err_t err);
 static void ngx_egress_watch_event(ngx_egress_conf_t *ecf,
     struct inotify_event *event, ngx_log_t *log);
 static void ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name,
@@ -82,9 +83,9 @@ ngx_egress_watch_handler(ngx_event_t *ev)
 
     n = read(c->fd, events.buf, NGX_EGRESS_WATCH_BUFFER);
 
-    if (n == -1 && ngx_errno != NGX_EAGAIN && ngx_errno != NGX_EINTR) {
-        ngx_log_error(NGX_LOG_ALERT, ev->log, ngx_errno,
-                      "read() of inotify failed");
+    if (n == -1) {
+        ngx_egress_watch_wait(ev, ngx_errno);
+        return;
     }
 
     for (p = events.buf;
@@ -97,13 +98,25 @@ ngx_egress_watch_handler(ngx_event_t *ev)
         ngx_egress_watch_event(c->data, event, ev->log);
     }
 
-    if (p != events.buf) {
+    /* there may be more; clients have their turn in between */
 
-        /* there may be more; clients have their turn in between */
+    ngx_post_event(ev, &ngx_posted_next_events);
+}
 
+
+static void
+ngx_egress_watch_wait(ngx_event_t *ev, ngx_err_t err)
+{
+    if (err == NGX_EINTR) {
         ngx_post_event(ev, &ngx_posted_next_events);
         return;
     }
+
+    if (err != NGX_EAGAIN) {
+        ngx_log_error(NGX_LOG_ALERT, ev->log, err, "read() of inotify failed");
+    }
+
+    ev->ready = 0;
 
     if (ngx_handle_read_event(ev, 0) != NGX_OK) {
         ngx_log_error(NGX_LOG_ALERT, ev->log, 0,
