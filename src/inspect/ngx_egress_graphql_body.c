@@ -68,7 +68,6 @@ static ngx_int_t ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx,
  * the list of queries that it keeps under a name of its own ("_json").
  */
 
-
 static ngx_egress_json_field_t  ngx_egress_graphql_fields[] = {
     { ngx_string("query"), NGX_EGRESS_JSON_ROOT },
     { ngx_string("operationName"), NGX_EGRESS_JSON_ROOT },
@@ -90,13 +89,13 @@ ngx_egress_graphql_body(ngx_str_t *body, ngx_egress_body_t *b)
     b->class = NGX_EGRESS_UNKNOWN;
     ctx.b = b;
 
-    json.fields = ngx_egress_graphql_fields;
-    json.nfields = sizeof(ngx_egress_graphql_fields)
-                   / sizeof(ngx_egress_json_field_t);
+    ngx_egress_json_init(&json, ngx_egress_graphql_fields,
+                         sizeof(ngx_egress_graphql_fields)
+                         / sizeof(ngx_egress_json_field_t),
+                         ngx_egress_graphql_member, &ctx);
+
     json.any = NGX_EGRESS_GRAPHQL_VARS;
     json.known = 1;
-    json.handler = ngx_egress_graphql_member;
-    json.data = &ctx;
 
     rc = ngx_egress_json_parse(&json, body);
 
@@ -531,12 +530,9 @@ ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *text)
 {
     ngx_egress_json_t  json;
 
-    json.fields = NULL;
-    json.nfields = 0;
+    ngx_egress_json_init(&json, NULL, 0, ngx_egress_graphql_member, ctx);
+
     json.any = NGX_EGRESS_JSON_ROOT;
-    json.known = 0;
-    json.handler = ngx_egress_graphql_member;
-    json.data = ctx;
 
     return ngx_egress_json_parse(&json, text);
 }

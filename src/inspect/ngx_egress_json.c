@@ -60,6 +60,19 @@ static yajl_callbacks  ngx_egress_json_callbacks = {
 };
 
 
+void
+ngx_egress_json_init(ngx_egress_json_t *json, ngx_egress_json_field_t *fields,
+    ngx_uint_t nfields, ngx_egress_json_pt handler, void *data)
+{
+    json->fields = fields;
+    json->nfields = nfields;
+    json->any = NGX_EGRESS_JSON_NOWHERE;
+    json->known = 0;
+    json->handler = handler;
+    json->data = data;
+}
+
+
 ngx_int_t
 ngx_egress_json_parse(ngx_egress_json_t *json, ngx_str_t *text)
 {
