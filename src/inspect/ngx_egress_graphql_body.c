@@ -56,6 +56,8 @@ static void ngx_egress_graphql_resolve(ngx_egress_graphql_ctx_t *ctx,
 
 static ngx_int_t ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx,
     ngx_str_t *query, u_char *buf);
+static ngx_int_t ngx_egress_graphql_pair(u_char *p, u_char *end, u_char *buf,
+    ngx_str_t *name, ngx_str_t *value);
 static ngx_int_t ngx_egress_graphql_decode(ngx_str_t *text, u_char *buf);
 static ngx_int_t ngx_egress_graphql_param(ngx_str_t *name);
 static ngx_int_t ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx,
@@ -361,7 +363,7 @@ static ngx_int_t
 ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *query,
     u_char *buf)
 {
-    u_char     *p, *last, *end, *eq;
+    u_char     *p, *last, *end;
     ngx_int_t   rc, n;
     ngx_str_t   name, value;
     uint32_t    seen;
@@ -384,25 +386,11 @@ ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *query,
             end = last;
         }
 
-        eq = memchr(p, '=', end - p);
-
-        name.data = p;
-        name.len = (eq ? eq : end) - p;
-
-        value.data = eq ? eq + 1 : end;
-        value.len = end - value.data;
-
-        if (ngx_egress_graphql_decode(&name, buf) != NGX_OK) {
+        if (ngx_egress_graphql_pair(p, end, buf, &name, &value) != NGX_OK) {
             return NGX_DECLINED;
         }
 
-        buf += name.len;
-
-        if (ngx_egress_graphql_decode(&value, buf) != NGX_OK) {
-            return NGX_DECLINED;
-        }
-
-        buf += value.len;
+        buf += name.len + value.len;
 
         n = ngx_egress_graphql_param(&name);
 
@@ -431,6 +419,30 @@ ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *query,
 
         p = end + 1;
     }
+}
+
+
+/* "name=value", or a name alone */
+
+static ngx_int_t
+ngx_egress_graphql_pair(u_char *p, u_char *end, u_char *buf, ngx_str_t *name,
+    ngx_str_t *value)
+{
+    u_char  *eq;
+
+    eq = memchr(p, '=', end - p);
+
+    name->data = p;
+    name->len = (eq ? eq : end) - p;
+
+    value->data = eq ? eq + 1 : end;
+    value->len = end - value->data;
+
+    if (ngx_egress_graphql_decode(name, buf) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    return ngx_egress_graphql_decode(value, buf + name->len);
 }
 
 
