@@ -17,25 +17,16 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$examples/.." && pwd)
 modules=${EGRESS_MODULES:-$top/build/modules}
 what=${here##*/}
-PATH=$PATH:/usr/sbin:/sbin
-umask 022
+
+# shellcheck source-path=SCRIPTDIR
+. "$examples/shell.sh"
 
 only_check=
 [ "${1-}" != check ] || only_check=1
 
-die() { echo "$what: $*" >&2; exit 1; }
-
 # 77 is what a test takes for "skipped"
 
 cannot() { echo "$what: can't be shown here: $*"; exit 77; }
-
-needs() {       # tool:package ...
-    local tool missing=''
-    for tool in "$@"; do
-        command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool##*:}"
-    done
-    [ -z "$missing" ] || die "please install:$missing"
-}
 
 needs_root() { [ "$(id -u)" = 0 ] || cannot 'root is needed'; }
 
@@ -56,20 +47,6 @@ own_network() {
 
 helpers=''      # processes to end
 
-# without an init process the dead stay as zombies: gone all the same
-
-alive() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
-
-end() {         # a process that we started
-    local i
-    kill "$1" 2>/dev/null
-    for ((i = 0; i < 50; i++)); do
-        alive "$1" || return 0
-        sleep 0.1
-    done
-    kill -9 "$1" 2>/dev/null
-}
-
 cleanup() {
     local pid
     trap '' INT TERM
@@ -83,39 +60,15 @@ cleanup() {
 
 # --- what an operator puts on a machine -------------------------------------------------------------
 
-random() {      # prefix: a token of the usual shape
-    perl -e 'open my $f, "<", "/dev/urandom" or die; my @c = ("A".."Z", "a".."z", 0..9); my $s = "";
-             while (length $s < 36) { read $f, my $b, 1; $b = ord $b; $s .= $c[$b] if $b < 62 } print "$ARGV[0]$s"' "$1"
-}
-
 declare -A secret placeholder
 
 lay_out() {     # names of secrets, each with the prefix of its tokens: github:ghp_ ...
     local name prefix
 
     needs nginx:nginx openssl:openssl perl:perl
-    for name in http stream; do
-        [ -e "$modules/ngx_${name}_egress_module.so" ] ||
-            die "no ngx_${name}_egress_module.so in $modules: run make, or set EGRESS_MODULES"
-    done
-
-    # nothing of the caller's own settings for clients
-
-    for name in $(compgen -e); do
-        case $name in
-            GIT_*|SSL_*|CURL_*|OPENSSL_*|SSH_ASKPASS|[hH][tT][tT][pP]*_[pP][rR][oO][xX][yY]|all_proxy|ALL_PROXY| \
-            no_proxy|NO_PROXY|EGRESS_CA_BUNDLE|EGRESS_SANDBOXES|GH_*|GITHUB_*)
-                unset "$name" ;;
-        esac
-    done
-    export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
-
-    user='' group=$(id -gn)
-    if [ "$(id -u)" = 0 ]; then
-        user=${EGRESS_USER:-www-data}
-        id "$user" >/dev/null 2>&1 || die "no user $user: set EGRESS_USER"
-        group=$(id -gn "$user")
-    fi
+    needs_modules
+    forget_settings
+    worker_user
 
     # where every user can search
 
@@ -124,11 +77,9 @@ lay_out() {     # names of secrets, each with the prefix of its tokens: github:g
     trap 'exit 130' INT
     trap 'exit 143' TERM
     chmod 0755 "$dir"
-    mkdir -p "$dir"/{etc/secrets,etc/sandboxes,log,run,tmp,modules}
+    mkdir -p "$dir"/{etc/secrets,etc/sandboxes,log,run,tmp}
 
-    # copies: a build in the meantime would write over what a running nginx has mapped
-
-    cp "$modules"/ngx_{http,stream}_egress_module.so "$dir/modules/" || die "can't read the modules in $modules"
+    copy_modules "$dir/modules"
     cp -r "$examples/bindings" "$dir/etc/bindings"
 
     sh "$examples/quickstart/make-ca.sh" "$dir/ca" 'Egress example CA' || die 'no authority'
@@ -177,7 +128,7 @@ standin() {     # its token's name, then names beside those of GitHub
 configure() {   # more for sed
     local stream to=()
 
-    stream=$(nginx -V 2>&1 | tr ' ' '\n' | sed -n 's/^--modules-path=//p')/ngx_stream_module.so
+    stream=$(stream_module)
     if [ -e "$stream" ]; then
         stream="s|modules/ngx_stream_module.so|$stream|"
     else

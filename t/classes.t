@@ -3,38 +3,9 @@
 use lib 't/lib', 't/fixture';
 use Fixture;
 use Test::Nginx::Socket 'no_plan';
+use Rules;
 
-our $P = $ENV{TEST_NGINX_PLACEHOLDER};
-
-our $Main = sub {
-    my ($rules) = @_;
-
-    return <<"CONF";
-egress {
-    audit_log            \$TEST_NGINX_FIXTURE_DIR/audit.json;
-    trusted_certificate  \$TEST_NGINX_FIXTURE_DIR/trusted.pem;
-
-    binding api {
-        hosts        api.test;
-        upstream     https://127.0.0.1:\$TEST_NGINX_UPSTREAM_PORT;
-        secret       \$TEST_NGINX_SECRET static;
-        placeholder  \$TEST_NGINX_PLACEHOLDER;
-        $rules
-    }
-}
-CONF
-};
-
-add_block_preprocessor(sub {
-    my $block = shift;
-
-    $block->set_value(main_config => $Main->(''))
-        unless defined $block->main_config;
-    $block->set_value(config => 'location / { egress_pass api; }')
-        unless defined $block->config;
-    $block->set_value(more_headers => "Authorization: Bearer $P")
-        unless defined $block->more_headers;
-});
+Rules::by_default('');
 
 no_root_location();
 no_long_string();

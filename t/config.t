@@ -1,41 +1,15 @@
-# what "nginx -t" refuses, DESIGN 6.10: file, line, directive and value
+# what "nginx -t" refuses, DESIGN 6.10: file, line, directive and value; that
+# of credentials is in config_credentials.t
 
 use lib 't/lib', 't/fixture';
 use Fixture;
 use Test::Nginx::Socket 'no_plan';
+use Conf;
 
-my $D = Fixture::dir();
-
-Fixture::write_file('group', "x\n", 0660);
-Fixture::write_file('world', "x\n", 0644);
-Fixture::write_file('two', "one\ntwo\n", 0600);
-Fixture::write_file('space', "one two\n", 0600);
-Fixture::write_file('control', "one\x01\n", 0600);
-Fixture::write_file('huge', 'x' x 20000, 0600);
-Fixture::write_file('short.ph', "short\n", 0644);
 Fixture::write_file('world.key', Fixture::read_file('ca.key'), 0644);
 Fixture::write_file('inc.conf', "hosts\n    api.test;\nnonsense on;\n", 0644);
-mkdir "$D/dir.secret";
-system 'mkfifo', '-m', '600', "$D/fifo" if !-e "$D/fifo";
 
-our $U = 'upstream https://127.0.0.1:$TEST_NGINX_UPSTREAM_PORT;';
-our $H = 'trusted_certificate $TEST_NGINX_FIXTURE_DIR/trusted.pem;
-          audit_log $TEST_NGINX_FIXTURE_DIR/audit.json;';
 our $CA = 'ca $TEST_NGINX_FIXTURE_DIR/ca.pem $TEST_NGINX_FIXTURE_DIR/ca.key;';
-our $S = 'secret $TEST_NGINX_SECRET static; placeholder $TEST_NGINX_PLACEHOLDER;';
-
-# an egress block with one binding
-sub binding { "egress { $H binding b { hosts api.test; $U $_[0] } }" }
-sub egress { "egress { $H $_[0] }" }
-
-add_block_preprocessor(sub {
-    my $block = shift;
-
-    $block->set_value(config => 'location /none { return 204; }')
-        unless defined $block->config;
-    $block->set_value(must_die => '')
-        unless defined $block->request || defined $block->must_die;
-});
 
 no_long_string();
 run_tests();
@@ -321,236 +295,7 @@ invalid host "a..test"
 
 
 
-=== TEST 34: secret: writable by the group
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/group static;')
---- error_log
-/group" is writable by its group
-could not read the secret
-
-
-
-=== TEST 35: secret: readable by others
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/world static;')
---- error_log
-/world" is accessible to others
-
-
-
-=== TEST 36: secret: readable by others, and allowed
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/world static insecure_permissions; inject always;')
---- request
-GET /none
---- error_code: 204
-
-
-
-=== TEST 37: secret: two lines
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/two static;')
---- error_log
-/two" has more than one line
-
-
-
-=== TEST 38: secret: inner white space
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/space static;')
---- error_log
-/space" has white space in it
-
-
-
-=== TEST 39: secret: a control byte
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/control static;')
---- error_log
-/control" has a control byte in it
-
-
-
-=== TEST 40: secret: over 16 KiB
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/huge static;')
---- error_log
-/huge" is too large
-
-
-
-=== TEST 41: secret: a directory
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/dir.secret static;')
---- error_log
-/dir.secret" is not a regular file
-
-
-
-=== TEST 42: secret: a FIFO does not block
---- main_config eval
-::binding('secret $TEST_NGINX_FIXTURE_DIR/fifo static;')
---- error_log
-/fifo" is not a regular file
-
-
-
-=== TEST 43: secret: a device
---- main_config eval
-::binding('secret /dev/zero static;')
---- error_log
-"/dev/zero" is not a regular file
-
-
-
-=== TEST 44: secret: unknown parameter
---- main_config eval
-::binding('secret $TEST_NGINX_SECRET often;')
---- error_log
-invalid parameter "often"
-
-
-
-=== TEST 45: secret twice
---- main_config eval
-::binding("$::S $::S")
---- error_log
-"secret" directive is duplicate
-
-
-
-=== TEST 46: secret that is not there: a warning
---- main_config eval
-::binding('secret /nonexistent/secret static; inject always;')
---- request
-GET /none
---- error_code: 204
---- error_log
-secret "/nonexistent/secret" is not there
-
-
-
-=== TEST 47: placeholder: too short
---- main_config eval
-::binding('placeholder fifteen-letters;')
---- error_log
-placeholder of 15 characters is too short
-
-
-
-=== TEST 48: placeholder: too short in its file
---- main_config eval
-::binding('placeholder file:$TEST_NGINX_FIXTURE_DIR/short.ph;')
---- error_log
-placeholder of 5 characters is too short
-
-
-
-=== TEST 49: placeholder: no such file
---- main_config eval
-::binding('placeholder file:/nonexistent/ph;')
---- error_log
-could not read the placeholder "/nonexistent/ph"
-
-
-
-=== TEST 50: placeholder: a character that no credential has
---- main_config eval
-::binding('placeholder "sixteen or more of them";')
---- error_log
-has a character that a credential can't hold
-
-
-
-=== TEST 51: placeholders that overlap (H-07)
---- main_config eval
-::binding('placeholder aaaaaaaaaaaaaaaa1; placeholder Xaaaaaaaaaaaaaaaa1;')
---- error_log
-placeholder "aaaaaaaaaaaaaaaa1" is a part of placeholder "Xaaaaaaaaaaaaaaaa1"
-
-
-
-=== TEST 52: the same placeholder twice
---- main_config eval
-::binding('placeholder aaaaaaaaaaaaaaaa1; placeholder aaaaaaaaaaaaaaaa1;')
---- error_log
-is a part of placeholder
-
-
-
-=== TEST 53: inject: unknown mode
---- main_config eval
-::binding('inject sometimes;')
---- error_log
-invalid value "sometimes"
-
-
-
-=== TEST 54: inject swap without a placeholder
---- main_config eval
-::binding('secret $TEST_NGINX_SECRET static;')
---- error_log
-"inject swap" without a "placeholder" in binding "b"
-
-
-
-=== TEST 55: inject always without a secret
---- main_config eval
-::binding('inject always;')
---- error_log
-"inject" without a "secret" in binding "b"
-
-
-
-=== TEST 56: header: a reserved one
---- main_config eval
-::binding('header Host;')
---- error_log
-header "Host" can't carry a credential
-
-
-
-=== TEST 57: header: not a name
---- main_config eval
-::binding('header "X Y";')
---- error_log
-invalid header name "X Y"
-
-
-
-=== TEST 58: header: unknown parameter
---- main_config eval
-::binding('header X-Key infix=1;')
---- error_log
-invalid parameter "infix=1"
-
-
-
-=== TEST 59: header twice
---- main_config eval
-::binding('header X-Key; header x-key;')
---- error_log
-duplicate header "x-key" in binding "b"
-
-
-
-=== TEST 60: basic_user: a colon
---- main_config eval
-::binding('basic_user a:b;')
---- error_log
-invalid user name "a:b"
-
-
-
-=== TEST 61: basic_user: unknown parameter
---- main_config eval
-::binding('basic_user a somewhere;')
---- error_log
-invalid parameter "somewhere"
-
-
-
-=== TEST 62: path_prefix: not a canonical path
+=== TEST 34: path_prefix: not a canonical path
 --- main_config eval
 ::binding('path_prefix /a/../b;')
 --- error_log
@@ -558,7 +303,7 @@ invalid path "/a/../b"
 
 
 
-=== TEST 63: access: unknown
+=== TEST 35: access: unknown
 --- main_config eval
 ::binding('access all;')
 --- error_log
@@ -566,7 +311,7 @@ invalid value "all"
 
 
 
-=== TEST 64: no upstream
+=== TEST 36: no upstream
 --- main_config eval
 ::egress("binding b { hosts a.test; }")
 --- error_log
@@ -574,7 +319,7 @@ no "upstream" in binding "b"
 
 
 
-=== TEST 65: upstream: no scheme
+=== TEST 37: upstream: no scheme
 --- main_config eval
 ::egress("binding b { hosts a.test; upstream 127.0.0.1; }")
 --- error_log
@@ -582,7 +327,7 @@ invalid upstream "127.0.0.1"
 
 
 
-=== TEST 66: upstream: a name
+=== TEST 38: upstream: a name
 --- main_config eval
 ::egress("binding b { hosts a.test; upstream https://localhost:80; }")
 --- error_log
@@ -590,7 +335,7 @@ invalid address in upstream "https://localhost:80"
 
 
 
-=== TEST 67: upstream: a path
+=== TEST 39: upstream: a path
 --- main_config eval
 ::egress("binding b { hosts a.test; upstream https://127.0.0.1:80/x; }")
 --- error_log
@@ -598,7 +343,7 @@ invalid address in upstream "https://127.0.0.1:80/x"
 
 
 
-=== TEST 68: upstream: clear text with a secret, not loopback
+=== TEST 40: upstream: clear text with a secret, not loopback
 --- main_config eval
 ::egress("binding b { hosts a.test; upstream http://192.0.2.1; $::S }")
 --- error_log
@@ -606,7 +351,7 @@ the upstream "http://192.0.2.1:80" of binding "b", which has a secret, is neithe
 
 
 
-=== TEST 69: upstream: clear text without a secret
+=== TEST 41: upstream: clear text without a secret
 --- main_config eval
 ::egress("binding b { hosts a.test; upstream http://192.0.2.1; }")
 --- request
@@ -615,7 +360,7 @@ GET /none
 
 
 
-=== TEST 70: rule: no pattern
+=== TEST 42: rule: no pattern
 --- main_config eval
 ::binding('read GET x;')
 --- error_log
@@ -623,7 +368,7 @@ invalid pattern "x"
 
 
 
-=== TEST 71: rule: a bad method
+=== TEST 43: rule: a bad method
 --- main_config eval
 ::binding('read get /x;')
 --- error_log
@@ -631,7 +376,7 @@ invalid method in "get"
 
 
 
-=== TEST 72: rule: an empty method
+=== TEST 44: rule: an empty method
 --- main_config eval
 ::binding('refuse GET,,POST /x;')
 --- error_log
@@ -639,7 +384,7 @@ invalid method in "GET,,POST"
 
 
 
-=== TEST 73: rule: a bad regex
+=== TEST 45: rule: a bad regex
 --- main_config eval
 ::binding('read GET ~ "^/(";')
 --- error_log
@@ -647,7 +392,7 @@ failed
 
 
 
-=== TEST 74: rule: an unknown inspector
+=== TEST 46: rule: an unknown inspector
 --- main_config eval
 ::binding('read POST /graphql magic;')
 --- error_log
@@ -655,7 +400,7 @@ unknown inspector "magic"
 
 
 
-=== TEST 75: rule: an unsafe method for more than one path warns
+=== TEST 47: rule: an unsafe method for more than one path warns
 --- main_config eval
 ::binding('read POST /search;')
 --- request
@@ -666,7 +411,7 @@ GET /none
 
 
 
-=== TEST 81: rule: a regex over the whole path is one exact path
+=== TEST 48: rule: a regex over the whole path is one exact path
 --- main_config eval
 ::binding('read POST ~ "^/[^/]+/search$"; read POST = /x;')
 --- request
@@ -677,7 +422,7 @@ allows an unsafe method
 
 
 
-=== TEST 76: git: a bad value
+=== TEST 49: git: a bad value
 --- main_config eval
 ::binding('git maybe;')
 --- error_log
@@ -685,7 +430,7 @@ invalid value "maybe" in "git" directive
 
 
 
-=== TEST 77: git: segments
+=== TEST 50: git: segments
 --- main_config eval
 ::binding('git on segments=0;')
 --- error_log
@@ -693,7 +438,7 @@ invalid number of segments "segments=0"
 
 
 
-=== TEST 78: encoded_slash: a bad pattern
+=== TEST 51: encoded_slash: a bad pattern
 --- main_config eval
 ::binding('encoded_slash sometimes;')
 --- error_log
@@ -701,396 +446,10 @@ invalid pattern "sometimes"
 
 
 
-=== TEST 79: trusted_certificate: no such file
+=== TEST 52: trusted_certificate: no such file
 --- main_config eval
 "egress { trusted_certificate /nonexistent.pem; audit_log off; binding b { hosts a.test; $::U } }"
 --- config
 location /b/ { egress_pass b; }
 --- error_log
 /nonexistent.pem
-
-
-
-=== TEST 80: nothing of a secret in the configuration that nginx -T prints (X-45)
---- main_config eval
-::binding($::S)
---- config
-location /b/ { egress_pass b; }
---- request
-GET /b/x
---- init
-my $conf = $ENV{TEST_NGINX_SERVER_ROOT} . '/conf/nginx.conf';
-my $out = `${\($ENV{TEST_NGINX_BINARY} || 'nginx')} -T -e /dev/null -p $ENV{TEST_NGINX_SERVER_ROOT} -c $conf 2>&1`;
-Test::More::unlike($out, qr/\Q$ENV{TEST_NGINX_CANARY}\E/, 'no secret in nginx -T');
-Test::More::like($out, qr/binding b/, 'the binding is in nginx -T');
---- error_code: 200
-
-
-
-=== TEST 81: credential: a bad name
---- main_config eval
-::binding('credential "a b" { }')
---- error_log
-invalid credential name "a b"
-
-
-
-=== TEST 82: credential: the name of its binding
---- main_config eval
-::binding('credential b { header X-A; }')
---- error_log
-credential "b" has the name of its binding
-
-
-
-=== TEST 83: credential: a directive of another place
---- main_config eval
-::binding('credential c { hosts a.test; }')
---- error_log
-"hosts" directive is not allowed here
-
-
-
-=== TEST 84: credential: within a credential
---- main_config eval
-::binding('credential c { credential d { } }')
---- error_log
-"credential" directive is not allowed here
-
-
-
-=== TEST 85: credential: in a host
---- main_config eval
-::binding('host a.test { credential c { } }')
---- error_log
-"credential" directive is not allowed here
-
-
-
-=== TEST 86: credential: too many
---- main_config eval
-::binding('credential c0 { header X-0; } credential c1 { header X-1; } credential c2 { header X-2; } credential c3 { header X-3; } credential c4 { header X-4; } credential c5 { header X-5; } credential c6 { header X-6; } credential c7 { header X-7; } credential c8 { header X-8; } credential c9 { header X-9; } credential c10 { header X-10; } credential c11 { header X-11; } credential c12 { header X-12; } credential c13 { header X-13; } credential c14 { header X-14; } credential c15 { header X-15; }')
---- error_log
-too many credentials in binding "b"
-
-
-
-=== TEST 87: credential: a header of another
---- main_config eval
-::binding('header X-Key; credential c { header x-key; }')
---- error_log
-duplicate header "x-key" in binding "b"
-
-
-
-=== TEST 88: credential: Authorization, which the binding has without a word
---- main_config eval
-::binding('placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; credential c { header Authorization; }')
---- error_log
-duplicate header "Authorization" in binding "b"
-
-
-
-=== TEST 89: credential: two that name no header
---- main_config eval
-::binding('credential c { } credential d { }')
---- error_log
-duplicate header "Authorization" in binding "b"
-
-
-
-=== TEST 90: credential: a second block goes on, and repeats nothing
---- main_config eval
-::binding('credential c { header X-A; secret $TEST_NGINX_SECRET static; } credential c { secret $TEST_NGINX_SECRET static; }')
---- error_log
-"secret" directive is duplicate
-
-
-
-=== TEST 91: credential: swap without a placeholder
---- main_config eval
-::binding('placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; credential c { header X-A; secret $TEST_NGINX_SECRET static; }')
---- error_log
-"inject swap" without a "placeholder" in credential "c"
-
-
-
-=== TEST 92: credential: inject without a secret
---- main_config eval
-::binding('credential c { inject always; }')
---- error_log
-"inject" without a "secret" in credential "c"
-
-
-
-=== TEST 93: credential: the placeholder of another
---- main_config eval
-::binding('placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; credential c { header X-A; placeholder $TEST_NGINX_PLACEHOLDER; secret $TEST_NGINX_SECRET static; }')
---- error_log
-is a part of placeholder
-
-
-
-=== TEST 94: credential: a part of the placeholder of another
---- main_config eval
-::binding('credential c { header X-A; placeholder Xaaaaaaaaaaaaaaaa1; } credential d { placeholder aaaaaaaaaaaaaaaa1; }')
---- error_log
-placeholder "aaaaaaaaaaaaaaaa1" is a part of placeholder "Xaaaaaaaaaaaaaaaa1"
-
-
-
-=== TEST 95: credential: its secret, over plain HTTP to a network
---- main_config eval
-"egress { $::H binding b { hosts a.test; upstream http://192.0.2.1; credential c { $::S } } }"
---- error_log
-the upstream "http://192.0.2.1:80" of binding "b", which has a secret
-
-
-
-=== TEST 96: env: the name "1A"
---- main_config eval
-::binding('env "1A";')
---- error_log
-invalid variable "1A": a letter
-
-
-
-=== TEST 97: env: the name "A-B"
---- main_config eval
-::binding('env "A-B";')
---- error_log
-invalid variable "A-B": a letter
-
-
-
-=== TEST 98: env: the name "A B"
---- main_config eval
-::binding('env "A B";')
---- error_log
-invalid variable "A B": a letter
-
-
-
-=== TEST 99: env: the name ""
---- main_config eval
-::binding('env "";')
---- error_log
-invalid variable "": a letter
-
-
-
-=== TEST 100: env: the name "=x"
---- main_config eval
-::binding('env "=x";')
---- error_log
-invalid variable "": a letter
-
-
-
-=== TEST 101: env: the name "Ä"
---- main_config eval
-::binding('env "Ä";')
---- error_log
-invalid variable "Ä": a letter
-
-
-
-=== TEST 102: env: PATH
---- main_config eval
-::binding('env A=1 PATH=/x;')
---- error_log
-invalid variable "PATH": it is not for a binding to set
-
-
-
-=== TEST 103: env: LD_PRELOAD
---- main_config eval
-::binding('env A=1 LD_PRELOAD=x;')
---- error_log
-invalid variable "LD_PRELOAD": it is not for a binding to set
-
-
-
-=== TEST 104: env: DYLD_INSERT_LIBRARIES
---- main_config eval
-::binding('env A=1 DYLD_INSERT_LIBRARIES=x;')
---- error_log
-invalid variable "DYLD_INSERT_LIBRARIES": it is not for a binding to set
-
-
-
-=== TEST 105: env: IFS
---- main_config eval
-::binding('env A=1 IFS=x;')
---- error_log
-invalid variable "IFS": it is not for a binding to set
-
-
-
-=== TEST 106: env: ENV
---- main_config eval
-::binding('env A=1 ENV=x;')
---- error_log
-invalid variable "ENV": it is not for a binding to set
-
-
-
-=== TEST 107: env: BASH_ENV
---- main_config eval
-::binding('env A=1 BASH_ENV=x;')
---- error_log
-invalid variable "BASH_ENV": it is not for a binding to set
-
-
-
-=== TEST 108: env: PROMPT_COMMAND
---- main_config eval
-::binding('env A=1 PROMPT_COMMAND=x;')
---- error_log
-invalid variable "PROMPT_COMMAND": it is not for a binding to set
-
-
-
-=== TEST 109: env: HTTPS_PROXY
---- main_config eval
-::binding('env A=1 HTTPS_PROXY=x;')
---- error_log
-invalid variable "HTTPS_PROXY": it is not for a binding to set
-
-
-
-=== TEST 110: env: no_proxy
---- main_config eval
-::binding('env A=1 no_proxy=x;')
---- error_log
-invalid variable "no_proxy": it is not for a binding to set
-
-
-
-=== TEST 111: env: All_Proxy
---- main_config eval
-::binding('env A=1 All_Proxy=x;')
---- error_log
-invalid variable "All_Proxy": it is not for a binding to set
-
-
-
-=== TEST 112: env: SSL_CERT_FILE
---- main_config eval
-::binding('env A=1 SSL_CERT_FILE=x;')
---- error_log
-invalid variable "SSL_CERT_FILE": it is not for a binding to set
-
-
-
-=== TEST 113: env: NODE_EXTRA_CA_CERTS
---- main_config eval
-::binding('env A=1 NODE_EXTRA_CA_CERTS=x;')
---- error_log
-invalid variable "NODE_EXTRA_CA_CERTS": it is not for a binding to set
-
-
-
-=== TEST 114: env: npm_config_cafile
---- main_config eval
-::binding('env A=1 npm_config_cafile=x;')
---- error_log
-invalid variable "npm_config_cafile": it is not for a binding to set
-
-
-
-=== TEST 115: env: JAVA_TOOL_OPTIONS
---- main_config eval
-::binding('env A=1 JAVA_TOOL_OPTIONS=x;')
---- error_log
-invalid variable "JAVA_TOOL_OPTIONS": it is not for a binding to set
-
-
-
-=== TEST 116: env: GIT_CONFIG_COUNT
---- main_config eval
-::binding('env A=1 GIT_CONFIG_COUNT=1;')
---- error_log
-invalid variable "GIT_CONFIG_COUNT": it is not for a binding to set
-
-
-
-=== TEST 117: env: GIT_SSL_CAINFO
---- main_config eval
-::binding('env A=1 GIT_SSL_CAINFO=x;')
---- error_log
-invalid variable "GIT_SSL_CAINFO": it is not for a binding to set
-
-
-
-=== TEST 118: env: NODE_USE_ENV_PROXY
---- main_config eval
-::binding('env A=1 NODE_USE_ENV_PROXY=0;')
---- error_log
-invalid variable "NODE_USE_ENV_PROXY": it is not for a binding to set
-
-
-
-=== TEST 119: env: a control character
---- main_config eval
-::binding('env "A=x\ny";')
---- error_log
-invalid variable "A": its text has a control character
-
-
-
-=== TEST 120: env: the same twice
---- main_config eval
-::binding('env A=1 B=2 A=3;')
---- error_log
-invalid variable "A": the binding has it already
-
-
-
-=== TEST 121: env: the same in a credential
---- main_config eval
-::binding('env A=1; credential c { env A=2; }')
---- error_log
-invalid variable "A": the binding has it already
-
-
-
-=== TEST 122: env: no text and no placeholder
---- main_config eval
-::binding('env A;')
---- error_log
-"env A" without a text or a "placeholder" in binding "b"
-
-
-
-=== TEST 123: env: the placeholder of another credential
---- main_config eval
-::binding('placeholder $TEST_NGINX_PLACEHOLDER; credential c { header X-A; env A; }')
---- error_log
-"env A" without a text or a "placeholder" in binding "b"
-
-
-
-=== TEST 124: env: what may be
---- main_config eval
-::binding('env KEY _k1=a=b "T=x y" E= "Q=\'\\"$" PATHS=1 LDX=1 path=1; ' . $::S . '
-          credential c { header X-A; env APP_KEY APP=%; placeholder aaaaaaaaaaaaaaaa1; }')
---- config
-location /b/ { egress_pass b; }
---- request
-GET /b/x
---- error_code: 200
-
-
-
-=== TEST 125: credential: what may be
---- main_config eval
-::binding('credential c { header X-A; inject always; basic_user u; ttl 1d; ' . $::S . ' }
-          credential d { } credential c { header X-B prefix=x; }
-          credential e { header X-E; ' . $::S =~ s/placeholder .*//r . '
-                         inject if_absent; }')
---- config
-location /b/ { egress_pass b; }
---- request
-GET /b/x
---- error_code: 200

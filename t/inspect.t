@@ -4,28 +4,8 @@
 use lib 't/lib', 't/fixture';
 use Fixture;
 use Test::Nginx::Socket 'no_plan';
+use Rules;
 use JSON::PP ();
-
-our $P = $ENV{TEST_NGINX_PLACEHOLDER};
-
-our $Main = sub {
-    my ($rules) = @_;
-
-    return <<"CONF";
-egress {
-    audit_log            \$TEST_NGINX_FIXTURE_DIR/a.json;
-    trusted_certificate  \$TEST_NGINX_FIXTURE_DIR/trusted.pem;
-
-    binding api {
-        hosts        api.test;
-        upstream     https://127.0.0.1:\$TEST_NGINX_UPSTREAM_PORT;
-        secret       \$TEST_NGINX_SECRET static;
-        placeholder  \$TEST_NGINX_PLACEHOLDER;
-        $rules
-    }
-}
-CONF
-};
 
 our $Graphql = 'read GET,POST = /graphql graphql;';
 our $Rpc = 'read GET,POST,DELETE = /mcp json_rpc tool=get_file tool=search;';
@@ -42,16 +22,7 @@ sub rpc {
           $_[1] ? (params => $_[1]) : () });
 }
 
-add_block_preprocessor(sub {
-    my $block = shift;
-
-    $block->set_value(main_config => $Main->($Graphql))
-        unless defined $block->main_config;
-    $block->set_value(config => 'location / { egress_pass api; }')
-        unless defined $block->config;
-    $block->set_value(more_headers => "Authorization: Bearer $P")
-        unless defined $block->more_headers;
-});
+Rules::by_default($Graphql);
 
 no_root_location();
 no_long_string();

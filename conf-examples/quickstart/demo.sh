@@ -11,45 +11,19 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 modules=${EGRESS_MODULES:-$top/build/modules}
-PATH=$PATH:/usr/sbin:/sbin
+what=demo
 
-die() { echo "demo: $*" >&2; exit 1; }
+# shellcheck source-path=SCRIPTDIR
+. "$here/../shell.sh"
 
-missing=
-for tool in nginx:nginx fcgiwrap:fcgiwrap git:git curl:curl openssl:openssl perl:perl; do
-    command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool##*:}"
-done
-[ -z "$missing" ] || die "please install:$missing"
-for so in ngx_http_egress_module.so ngx_stream_egress_module.so; do
-    [ -e "$modules/$so" ] || die "no $so in $modules: run make, or set EGRESS_MODULES"
-done
+needs nginx:nginx fcgiwrap:fcgiwrap git:git curl:curl openssl:openssl perl:perl
+needs_modules
 
-# nginx's own stream module is a file beside nginx's others, or it is built in
-
-stream=$(nginx -V 2>&1 | tr ' ' '\n' | sed -n 's/^--modules-path=//p')/ngx_stream_module.so
+stream=$(stream_module)
 [ -e "$stream" ] || stream=
 
-# nothing of the caller's own settings for the clients
-
-for name in $(compgen -e); do
-    case $name in
-        GIT_*|SSL_*|CURL_*|OPENSSL_*|SSH_ASKPASS|[hH][tT][tT][pP]*_[pP][rR][oO][xX][yY]|all_proxy|ALL_PROXY| \
-        no_proxy|NO_PROXY|REQUESTS_*|PIP_*|PYTHON*|NODE_*|GO*)
-            unset "$name" ;;
-    esac
-done
-export LC_ALL=C
-umask 022
-
-as_root='' user=''
-if [ "$(id -u)" = 0 ]; then
-    as_root=1
-    user=${EGRESS_USER:-www-data}
-    id "$user" >/dev/null 2>&1 || die "no user $user: set EGRESS_USER"
-    group=$(id -gn "$user")
-else
-    group=$(id -gn)
-fi
+forget_settings
+worker_user
 
 
 # --- a directory of its own, and the way out ----------------------------------------------------
@@ -57,7 +31,7 @@ fi
 dir=$(mktemp -d "${TMPDIR:-/tmp}/egress-demo.XXXXXX") || die 'no temporary directory'
 chmod 0755 "$dir"
 
-if [ -n "$as_root" ] && ! setpriv --reuid="$user" --regid="$group" --clear-groups test -x "$dir"; then
+if [ -n "$user" ] && ! setpriv --reuid="$user" --regid="$group" --clear-groups test -x "$dir"; then
     rmdir "$dir"
     dir=$(mktemp -d /tmp/egress-demo.XXXXXX) || die 'no temporary directory'
     chmod 0755 "$dir"
@@ -66,25 +40,8 @@ fi
 helper_pid=
 kept=
 
-# without an init process the dead stay as zombies: gone all the same
-
-alive() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"; }
-
-gone() {
-    local i
-    for ((i = 0; i < 50; i++)); do
-        alive "$1" || return 0
-        sleep 0.1
-    done
-    return 1
-}
-
 stop_gateway() {        # directory
-    local pid
-    [ -s "$1/nginx.pid" ] || return 0
-    pid=$(cat "$1/nginx.pid")
-    kill "$pid" 2>/dev/null
-    gone "$pid" || kill -9 "$pid" 2>/dev/null
+    [ ! -s "$1/nginx.pid" ] || end "$(cat "$1/nginx.pid")"
 }
 
 # shellcheck source-path=SCRIPTDIR
@@ -112,18 +69,10 @@ trap 'exit 143' TERM
 
 # --- placeholders, tokens, authorities ----------------------------------------------------------
 
-random() {      # prefix: the shape of a GitHub token
-    perl -e 'open my $f, "<", "/dev/urandom" or die; my @c = ("A".."Z", "a".."z", 0..9); my $s = "";
-             while (length $s < 36) { read $f, my $b, 1; $b = ord $b; $s .= $c[$b] if $b < 62 } print "$ARGV[0]$s"' "$1"
-}
-
 mkdir -p "$dir"/{secrets,bindings,logs,run,tmp,home,standin,work}
 cp "$here/../bindings/github.conf" "$dir/bindings/"
 
-# copies: a build in the meantime would write over what a running nginx has mapped
-
-mkdir "$dir/modules"
-cp "$modules"/ngx_{http,stream}_egress_module.so "$dir/modules/" || die "cannot read the modules in $modules"
+copy_modules "$dir/modules"
 
 placeholder=$(random ghp_)
 tracker_placeholder=$(random trk_)

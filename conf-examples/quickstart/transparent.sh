@@ -125,7 +125,7 @@ transparent_step() {
 
     step "$1. Transparent: a sandbox that knows no proxy and whose only route leads to the gateway"
 
-    if [ -z "$as_root" ]; then
+    if [ -z "$user" ]; then
         skip 'network namespaces: root is needed'
         return
     fi

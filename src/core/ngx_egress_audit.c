@@ -52,6 +52,11 @@ typedef struct {
 } ngx_egress_audit_buf_t;
 
 
+static ngx_egress_audit_buf_t *ngx_egress_audit_get_buf(void);
+static void ngx_egress_audit_decision(ngx_egress_audit_buf_t *ab,
+    ngx_egress_audit_t *rec, ngx_uint_t seq);
+static void ngx_egress_audit_completion(ngx_egress_audit_buf_t *ab,
+    ngx_egress_audit_t *rec);
 static void ngx_egress_audit_time(ngx_egress_audit_buf_t *ab);
 static void ngx_egress_audit_print(void *ctx, const char *str, size_t len);
 static void ngx_egress_audit_copy(ngx_egress_audit_buf_t *ab,
@@ -144,26 +149,9 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 {
     ngx_egress_audit_buf_t  *ab;
 
-    ab = ngx_egress_audit_buf;
-
+    ab = ngx_egress_audit_get_buf();
     if (ab == NULL) {
-        ab = ngx_calloc(sizeof(ngx_egress_audit_buf_t), ngx_cycle->log);
-        if (ab == NULL) {
-            return NGX_ERROR;
-        }
-
-        ab->lf = LF;
-        ngx_egress_audit_buf = ab;
-    }
-
-    if (ab->gen == NULL) {
-        ab->gen = yajl_gen_alloc(NULL);
-        if (ab->gen == NULL) {
-            return NGX_ERROR;
-        }
-
-        yajl_gen_config(ab->gen, yajl_gen_print_callback,
-                        ngx_egress_audit_print, ab);
+        return NGX_ERROR;
     }
 
     ab->len = 0;
@@ -173,6 +161,67 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
 
     ngx_egress_audit_print(ab, (char *) ab->time, sizeof(ab->time) - 1);
 
+    ngx_egress_audit_decision(ab, rec, seq);
+
+    if (rec->completion) {
+        ngx_egress_audit_completion(ab, rec);
+    }
+
+    if (ab->truncated) {
+        ngx_egress_audit_print(ab, ",\"truncated\":true",
+                               sizeof(",\"truncated\":true") - 1);
+    }
+
+    ngx_egress_audit_print(ab, "}", 1);
+
+    /* room is left for the line end that the caller puts behind it */
+
+    if (ab->len >= sizeof(ab->line)) {
+        return NGX_ERROR;
+    }
+
+    line->data = ab->line;
+    line->len = ab->len;
+
+    return NGX_OK;
+}
+
+
+static ngx_egress_audit_buf_t *
+ngx_egress_audit_get_buf(void)
+{
+    ngx_egress_audit_buf_t  *ab;
+
+    ab = ngx_egress_audit_buf;
+
+    if (ab == NULL) {
+        ab = ngx_calloc(sizeof(ngx_egress_audit_buf_t), ngx_cycle->log);
+        if (ab == NULL) {
+            return NULL;
+        }
+
+        ab->lf = LF;
+        ngx_egress_audit_buf = ab;
+    }
+
+    if (ab->gen == NULL) {
+        ab->gen = yajl_gen_alloc(NULL);
+        if (ab->gen == NULL) {
+            return NULL;
+        }
+
+        yajl_gen_config(ab->gen, yajl_gen_print_callback,
+                        ngx_egress_audit_print, ab);
+    }
+
+    return ab;
+}
+
+
+static void
+ngx_egress_audit_decision(ngx_egress_audit_buf_t *ab, ngx_egress_audit_t *rec,
+    ngx_uint_t seq)
+{
     ngx_egress_audit_constant(ab, "event", &rec->event);
     ngx_egress_audit_constant(ab, "id", &rec->id);
 
@@ -206,41 +255,25 @@ ngx_egress_audit_render(ngx_egress_conf_t *ecf, ngx_egress_audit_t *rec,
     if (rec->status) {
         ngx_egress_audit_number(ab, "status", rec->status);
     }
+}
 
-    if (rec->completion) {
 
-        if (rec->upstream_status) {
-            ngx_egress_audit_number(ab, "upstream_status",
-                                    rec->upstream_status);
-        }
-
-        ngx_egress_audit_string(ab, "upstream_addr", &rec->upstream_addr);
-        ngx_egress_audit_number(ab, "bytes_in", rec->bytes_in);
-        ngx_egress_audit_number(ab, "bytes_out", rec->bytes_out);
-        ngx_egress_audit_number(ab, "duration_ms", rec->duration);
-
-        if (rec->redactions) {
-            ngx_egress_audit_number(ab, "redactions", rec->redactions);
-        }
+static void
+ngx_egress_audit_completion(ngx_egress_audit_buf_t *ab,
+    ngx_egress_audit_t *rec)
+{
+    if (rec->upstream_status) {
+        ngx_egress_audit_number(ab, "upstream_status", rec->upstream_status);
     }
 
-    if (ab->truncated) {
-        ngx_egress_audit_print(ab, ",\"truncated\":true",
-                               sizeof(",\"truncated\":true") - 1);
+    ngx_egress_audit_string(ab, "upstream_addr", &rec->upstream_addr);
+    ngx_egress_audit_number(ab, "bytes_in", rec->bytes_in);
+    ngx_egress_audit_number(ab, "bytes_out", rec->bytes_out);
+    ngx_egress_audit_number(ab, "duration_ms", rec->duration);
+
+    if (rec->redactions) {
+        ngx_egress_audit_number(ab, "redactions", rec->redactions);
     }
-
-    ngx_egress_audit_print(ab, "}", 1);
-
-    /* room is left for the line end that the caller puts behind it */
-
-    if (ab->len >= sizeof(ab->line)) {
-        return NGX_ERROR;
-    }
-
-    line->data = ab->line;
-    line->len = ab->len;
-
-    return NGX_OK;
 }
 
 

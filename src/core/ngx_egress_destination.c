@@ -28,10 +28,11 @@ static ngx_egress_own_t *ngx_egress_own_add(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf, in_port_t port);
 static ngx_int_t ngx_egress_gateway_check(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf, ngx_egress_gateway_t *gateway);
+static const char *ngx_egress_gateway_events(ngx_cycle_t *cycle);
+static const char *ngx_egress_gateway_listener(ngx_cycle_t *cycle,
+    ngx_egress_conf_t *ecf, ngx_egress_gateway_t *gateway);
 static ngx_uint_t ngx_egress_gateway_alone(ngx_cycle_t *cycle,
     ngx_egress_conf_t *ecf, ngx_egress_gateway_t *gateway);
-static void ngx_egress_gateway_error(ngx_cycle_t *cycle,
-    ngx_egress_gateway_t *gateway, const char *what);
 
 
 void
@@ -525,29 +526,64 @@ static ngx_int_t
 ngx_egress_gateway_check(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf,
     ngx_egress_gateway_t *gateway)
 {
-    void                   ***events;
-    ngx_uint_t                i;
-    ngx_event_conf_t         *evcf;
-    ngx_egress_listener_t    *listener;
+    const char  *what;
 
-    /*
-     * The hand-over needs what was peeked at to stay in the socket; methods
-     * that tell of the same octets again and again would spin (prototype P2).
-     */
+    what = ngx_egress_gateway_events(cycle);
+
+    if (what == NULL) {
+        what = ngx_egress_gateway_listener(cycle, ecf, gateway);
+    }
+
+    if (what == NULL) {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                  "\"egress_gateway %s%V\" %s in %V:%ui",
+                  gateway->self ? "... self=" : "", &gateway->addr.name,
+                  what, &gateway->place.file, gateway->place.line);
+
+    return NGX_ERROR;
+}
+
+
+/*
+ * The hand-over needs what was peeked at to stay in the socket; methods that
+ * tell of the same octets again and again would spin (prototype P2).
+ */
+
+static const char *
+ngx_egress_gateway_events(ngx_cycle_t *cycle)
+{
+    void              ***events;
+    ngx_event_conf_t    *evcf;
 
     events = (void ***) ngx_get_conf(cycle->conf_ctx, ngx_events_module);
 
-    if (events && *events) {
-        evcf = (*events)[ngx_event_core_module.ctx_index];
-
-        if (ngx_strcmp(evcf->name, "epoll") != 0
-            && ngx_strcmp(evcf->name, "kqueue") != 0)
-        {
-            ngx_egress_gateway_error(cycle, gateway,
-                                     "needs the epoll or kqueue event method");
-            return NGX_ERROR;
-        }
+    if (events == NULL || *events == NULL) {
+        return NULL;
     }
+
+    evcf = (*events)[ngx_event_core_module.ctx_index];
+
+    if (ngx_strcmp(evcf->name, "epoll") != 0
+        && ngx_strcmp(evcf->name, "kqueue") != 0)
+    {
+        return "needs the epoll or kqueue event method";
+    }
+
+    return NULL;
+}
+
+
+/* what is wrong with where the gateway leads to, or NULL */
+
+static const char *
+ngx_egress_gateway_listener(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf,
+    ngx_egress_gateway_t *gateway)
+{
+    ngx_uint_t              i;
+    ngx_egress_listener_t  *listener;
 
     listener = ecf->listeners.elts;
 
@@ -555,52 +591,38 @@ ngx_egress_gateway_check(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf,
 
         if (ngx_cmp_sockaddr(listener[i].sockaddr, listener[i].socklen,
                              gateway->addr.sockaddr, gateway->addr.socklen, 1)
-            != NGX_OK)
+            == NGX_OK)
         {
-            continue;
+            break;
         }
-
-        if (!gateway->self && !listener[i].terminates) {
-            ngx_egress_gateway_error(cycle, gateway,
-                                     "leads to a listener without "
-                                     "\"egress_terminate\"");
-            return NGX_ERROR;
-        }
-
-        if (gateway->self && listener[i].ssl) {
-            ngx_egress_gateway_error(cycle, gateway,
-                                     "leads to a listener with \"ssl\"");
-            return NGX_ERROR;
-        }
-
-        if (gateway->self && !listener[i].self) {
-            ngx_egress_gateway_error(cycle, gateway,
-                                     "leads to a listener without "
-                                     "\"egress_self\"");
-            return NGX_ERROR;
-        }
-
-        if (listener[i].proxy_protocol) {
-            ngx_egress_gateway_error(cycle, gateway,
-                                     "leads to a listener with "
-                                     "\"proxy_protocol\"");
-            return NGX_ERROR;
-        }
-
-        if (ngx_egress_gateway_alone(cycle, ecf, gateway)) {
-            return NGX_OK;
-        }
-
-        ngx_egress_gateway_error(cycle, gateway,
-                                 "leads to a port that is listened on at the "
-                                 "wildcard address and at others too");
-        return NGX_ERROR;
     }
 
-    ngx_egress_gateway_error(cycle, gateway,
-                             "is no listener of the \"http\" block");
+    if (i == ecf->listeners.nelts) {
+        return "is no listener of the \"http\" block";
+    }
 
-    return NGX_ERROR;
+    if (!gateway->self && !listener[i].terminates) {
+        return "leads to a listener without \"egress_terminate\"";
+    }
+
+    if (gateway->self && listener[i].ssl) {
+        return "leads to a listener with \"ssl\"";
+    }
+
+    if (gateway->self && !listener[i].self) {
+        return "leads to a listener without \"egress_self\"";
+    }
+
+    if (listener[i].proxy_protocol) {
+        return "leads to a listener with \"proxy_protocol\"";
+    }
+
+    if (!ngx_egress_gateway_alone(cycle, ecf, gateway)) {
+        return "leads to a port that is listened on at the wildcard address "
+               "and at others too";
+    }
+
+    return NULL;
 }
 
 
@@ -651,15 +673,4 @@ ngx_egress_gateway_alone(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf,
     }
 
     return port == 1;
-}
-
-
-static void
-ngx_egress_gateway_error(ngx_cycle_t *cycle, ngx_egress_gateway_t *gateway,
-    const char *what)
-{
-    ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
-                  "\"egress_gateway %s%V\" %s in %V:%ui",
-                  gateway->self ? "... self=" : "", &gateway->addr.name,
-                  what, &gateway->place.file, gateway->place.line);
 }

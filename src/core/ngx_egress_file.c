@@ -13,7 +13,10 @@
 #define NGX_EGRESS_FILE_SETTLE  200     /* ms */
 
 
-static const char *ngx_egress_file_line(u_char *buf, size_t *len);
+static ssize_t ngx_egress_file_whole(ngx_fd_t fd, u_char *buf, size_t size,
+    ngx_uint_t insecure, ngx_file_info_t *fi, const char **why);
+static ssize_t ngx_egress_file_line(u_char *buf, size_t len,
+    const char **why);
 
 
 ssize_t
@@ -21,12 +24,10 @@ ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
     u_char *buf, size_t size, ngx_uint_t insecure, ngx_uint_t text,
     ngx_file_info_t *fi)
 {
-    size_t           len;
-    ssize_t          n;
-    ngx_fd_t         fd;
-    ngx_err_t        err;
-    const char      *why;
-    ngx_file_info_t  after;
+    ssize_t      n;
+    ngx_fd_t     fd;
+    ngx_err_t    err;
+    const char  *why;
 
     /* a FIFO or a device must not block the event loop */
 
@@ -40,66 +41,20 @@ ngx_egress_file_read(ngx_log_t *log, const char *who, ngx_str_t *path,
         return ngx_egress_file_error(err);
     }
 
-    if (ngx_fd_info(fd, fi) == NGX_FILE_ERROR) {
-        n = NGX_EGRESS_FILE_TROUBLE;
-        ngx_log_error(NGX_LOG_ERR, log, ngx_errno,
-                      "%s \"%V\": fstat() failed", who, path);
-        goto done;
+    n = ngx_egress_file_whole(fd, buf, size, insecure, fi, &why);
+
+    if (n == NGX_EGRESS_FILE_TROUBLE) {
+        ngx_log_error(NGX_LOG_ERR, log, ngx_errno, "%s \"%V\": %s failed",
+                      who, path, why);
     }
 
-    n = NGX_EGRESS_FILE_BAD;
-
-    why = ngx_egress_file_check(fi, insecure);
-
-    if (why == NULL && ngx_file_size(fi) > (off_t) (size - 3)) {
-        why = "is too large";
+    if (n >= 0 && text) {
+        n = ngx_egress_file_line(buf, n, &why);
     }
 
-    if (why) {
-        goto bad;
+    if (n == NGX_EGRESS_FILE_BAD) {
+        ngx_log_error(NGX_LOG_ERR, log, 0, "%s \"%V\" %s", who, path, why);
     }
-
-    for (len = 0; len < size; len += n) {
-
-        n = read(fd, buf + len, size - len);
-
-        if (n == -1) {
-            n = NGX_EGRESS_FILE_TROUBLE;
-            ngx_log_error(NGX_LOG_ERR, log, ngx_errno,
-                          "%s \"%V\": read() failed", who, path);
-            goto done;
-        }
-
-        if (n == 0) {
-            break;
-        }
-    }
-
-    n = NGX_EGRESS_FILE_BAD;
-
-    if (ngx_fd_info(fd, &after) == NGX_FILE_ERROR
-        || ngx_file_size(&after) != (off_t) len
-        || after.st_mtim.tv_nsec != fi->st_mtim.tv_nsec
-        || after.st_mtim.tv_sec != fi->st_mtim.tv_sec)
-    {
-        why = "changed while it was read";
-        goto bad;
-    }
-
-    if (text) {
-        why = ngx_egress_file_line(buf, &len);
-    }
-
-    if (why == NULL) {
-        n = len;
-        goto done;
-    }
-
-bad:
-
-    ngx_log_error(NGX_LOG_ERR, log, 0, "%s \"%V\" %s", who, path, why);
-
-done:
 
     if (n < 0) {
         ngx_explicit_memzero(buf, size);
@@ -111,6 +66,59 @@ done:
     }
 
     return n;
+}
+
+
+/* the length, or NGX_EGRESS_FILE_BAD or _TROUBLE and why, or what failed */
+
+static ssize_t
+ngx_egress_file_whole(ngx_fd_t fd, u_char *buf, size_t size,
+    ngx_uint_t insecure, ngx_file_info_t *fi, const char **why)
+{
+    size_t           len;
+    ssize_t          n;
+    ngx_file_info_t  after;
+
+    if (ngx_fd_info(fd, fi) == NGX_FILE_ERROR) {
+        *why = "fstat()";
+        return NGX_EGRESS_FILE_TROUBLE;
+    }
+
+    *why = ngx_egress_file_check(fi, insecure);
+
+    if (*why) {
+        return NGX_EGRESS_FILE_BAD;
+    }
+
+    if (ngx_file_size(fi) > (off_t) (size - 3)) {
+        *why = "is too large";
+        return NGX_EGRESS_FILE_BAD;
+    }
+
+    for (len = 0; len < size; len += n) {
+
+        n = read(fd, buf + len, size - len);
+
+        if (n == -1) {
+            *why = "read()";
+            return NGX_EGRESS_FILE_TROUBLE;
+        }
+
+        if (n == 0) {
+            break;
+        }
+    }
+
+    if (ngx_fd_info(fd, &after) == NGX_FILE_ERROR
+        || ngx_file_size(&after) != (off_t) len
+        || after.st_mtim.tv_nsec != fi->st_mtim.tv_nsec
+        || after.st_mtim.tv_sec != fi->st_mtim.tv_sec)
+    {
+        *why = "changed while it was read";
+        return NGX_EGRESS_FILE_BAD;
+    }
+
+    return len;
 }
 
 
@@ -139,39 +147,38 @@ ngx_egress_file_check(ngx_file_info_t *fi, ngx_uint_t insecure)
 
 /* one line: a line end within a header field would make two of it (O-20) */
 
-static const char *
-ngx_egress_file_line(u_char *buf, size_t *len)
+static ssize_t
+ngx_egress_file_line(u_char *buf, size_t len, const char **why)
 {
-    size_t  i, n;
+    size_t  i;
 
-    n = *len;
+    if (len && buf[len - 1] == LF) {
+        len--;
 
-    if (n && buf[n - 1] == LF) {
-        n--;
-
-        if (n && buf[n - 1] == CR) {
-            n--;
+        if (len && buf[len - 1] == CR) {
+            len--;
         }
     }
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < len; i++) {
 
         if (buf[i] == LF || buf[i] == CR) {
-            return "has more than one line";
+            *why = "has more than one line";
+            return NGX_EGRESS_FILE_BAD;
         }
 
         if (buf[i] == ' ' || buf[i] == '\t') {
-            return "has white space in it";
+            *why = "has white space in it";
+            return NGX_EGRESS_FILE_BAD;
         }
 
         if (buf[i] < 0x20 || buf[i] == 0x7f) {
-            return "has a control byte in it";
+            *why = "has a control byte in it";
+            return NGX_EGRESS_FILE_BAD;
         }
     }
 
-    *len = n;
-
-    return NULL;
+    return len;
 }
 
 

@@ -24,6 +24,10 @@ typedef struct {
 
 
 static ngx_egress_counted_t *ngx_egress_limit_counted(ngx_pool_t *pool);
+static ngx_uint_t ngx_egress_limit_same(ngx_egress_counted_t *counted,
+    ngx_egress_role_t *role, ngx_str_t *sandbox);
+static void ngx_egress_limit_count(ngx_egress_counted_t *counted,
+    uint64_t hash, ngx_log_t *log);
 static ngx_int_t ngx_egress_limit_hash(ngx_egress_counts_t *counts,
     ngx_egress_role_t *role, ngx_str_t *sandbox, uint64_t *hash);
 static ngx_egress_count_t *ngx_egress_limit_take(ngx_egress_counts_t *counts,
@@ -44,8 +48,6 @@ ngx_egress_limit_enter(ngx_egress_conf_t *ecf, ngx_pool_t *pool,
     ngx_egress_role_t *role, ngx_str_t *sandbox)
 {
     uint64_t               hash;
-    ngx_uint_t             full;
-    ngx_slab_pool_t       *shpool;
     ngx_pool_cleanup_t    *cln;
     ngx_egress_counted_t  *counted;
 
@@ -55,13 +57,7 @@ ngx_egress_limit_enter(ngx_egress_conf_t *ecf, ngx_pool_t *pool,
 
     counted = ngx_egress_limit_counted(pool);
 
-    if (counted && counted->count
-        && counted->len == sandbox->len
-        && (counted->len ? ngx_memcmp(counted->sandbox, sandbox->data,
-                                      sandbox->len)
-                           == 0
-                         : counted->role == role))
-    {
+    if (counted && ngx_egress_limit_same(counted, role, sandbox)) {
         return NGX_EGRESS_ALLOWED;
     }
 
@@ -92,29 +88,9 @@ ngx_egress_limit_enter(ngx_egress_conf_t *ecf, ngx_pool_t *pool,
     counted->len = sandbox->len;
     ngx_memcpy(counted->sandbox, sandbox->data, sandbox->len);
 
-    shpool = (ngx_slab_pool_t *) ecf->zone->shm.addr;
+    ngx_egress_limit_count(counted, hash, pool->log);
 
-    ngx_shmtx_lock(&shpool->mutex);
-
-    counted->count = ngx_egress_limit_take(&ecf->shared->counts, hash,
-                                           role->max_connections);
-
-    full = (ecf->shared->counts.used == NGX_EGRESS_COUNTS
-            && ecf->shared->counts.free == 0);
-
-    ngx_shmtx_unlock(&shpool->mutex);
-
-    if (counted->count) {
-        return NGX_EGRESS_ALLOWED;
-    }
-
-    if (full) {
-        ngx_log_error(NGX_LOG_ERR, pool->log, 0,
-                      "no room in the zone to count connections of more "
-                      "sandboxes");
-    }
-
-    return NGX_EGRESS_LIMIT_REACHED;
+    return counted->count ? NGX_EGRESS_ALLOWED : NGX_EGRESS_LIMIT_REACHED;
 }
 
 
@@ -130,6 +106,52 @@ ngx_egress_limit_counted(ngx_pool_t *pool)
     }
 
     return NULL;
+}
+
+
+/* it is counted already, and for the same client */
+
+static ngx_uint_t
+ngx_egress_limit_same(ngx_egress_counted_t *counted, ngx_egress_role_t *role,
+    ngx_str_t *sandbox)
+{
+    if (counted->count == NULL || counted->len != sandbox->len) {
+        return 0;
+    }
+
+    if (counted->len == 0) {
+        return counted->role == role;
+    }
+
+    return ngx_memcmp(counted->sandbox, sandbox->data, sandbox->len) == 0;
+}
+
+
+static void
+ngx_egress_limit_count(ngx_egress_counted_t *counted, uint64_t hash,
+    ngx_log_t *log)
+{
+    ngx_uint_t            full;
+    ngx_slab_pool_t      *shpool;
+    ngx_egress_counts_t  *counts;
+
+    counts = &counted->conf->shared->counts;
+    shpool = (ngx_slab_pool_t *) counted->conf->zone->shm.addr;
+
+    ngx_shmtx_lock(&shpool->mutex);
+
+    counted->count = ngx_egress_limit_take(counts, hash,
+                                           counted->role->max_connections);
+
+    full = (counts->used == NGX_EGRESS_COUNTS && counts->free == 0);
+
+    ngx_shmtx_unlock(&shpool->mutex);
+
+    if (counted->count == NULL && full) {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "no room in the zone to count connections of more "
+                      "sandboxes");
+    }
 }
 
 

@@ -11,6 +11,8 @@
 
 static ngx_egress_name_t *ngx_egress_name_add(ngx_conf_t *cf,
     ngx_egress_conf_t *ecf, ngx_egress_host_t *host);
+static ngx_egress_bound_t *ngx_egress_bound_create(ngx_conf_t *cf,
+    ngx_egress_binding_t *binding, ngx_egress_name_t *name, in_port_t port);
 static ngx_int_t ngx_egress_policy_link_bound(ngx_conf_t *cf,
     ngx_egress_bound_t *bound);
 
@@ -76,12 +78,10 @@ ngx_egress_bound_t *
 ngx_egress_policy_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
     ngx_str_t *value)
 {
-    u_char               *p;
-    ngx_str_t             text;
     ngx_uint_t            i;
     ngx_egress_name_t    *name;
     ngx_egress_host_t     host;
-    ngx_egress_bound_t   *bound, **bounds;
+    ngx_egress_bound_t  **bounds;
 
     if (ngx_egress_host_parse(value, NGX_EGRESS_HOST_AUTHORITY,
                               NGX_EGRESS_PORT, &host)
@@ -113,6 +113,18 @@ ngx_egress_policy_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
         }
     }
 
+    return ngx_egress_bound_create(cf, binding, name, host.port);
+}
+
+
+static ngx_egress_bound_t *
+ngx_egress_bound_create(ngx_conf_t *cf, ngx_egress_binding_t *binding,
+    ngx_egress_name_t *name, in_port_t port)
+{
+    u_char              *p;
+    ngx_str_t            text;
+    ngx_egress_bound_t  *bound, **bounds;
+
     bound = ngx_pcalloc(cf->pool, sizeof(ngx_egress_bound_t));
     if (bound == NULL) {
         return NULL;
@@ -121,12 +133,12 @@ ngx_egress_policy_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
     text = name->sn.str;
 
     bound->name = name;
-    bound->port = host.port;
+    bound->port = port;
     bound->binding = binding;
     bound->index = binding->conf->nbound++;
     bound->authority = text;
 
-    if (host.port != NGX_EGRESS_PORT) {
+    if (port != NGX_EGRESS_PORT) {
         p = ngx_pnalloc(cf->pool, text.len + sizeof(":65535") - 1);
         if (p == NULL) {
             return NULL;
@@ -134,7 +146,7 @@ ngx_egress_policy_add(ngx_conf_t *cf, ngx_egress_binding_t *binding,
 
         bound->authority.data = p;
         bound->authority.len = ngx_sprintf(p, "%V:%ui", &text,
-                                           (ngx_uint_t) host.port)
+                                           (ngx_uint_t) port)
                                - p;
     }
 

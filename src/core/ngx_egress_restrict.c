@@ -11,6 +11,8 @@
 
 static ngx_egress_restrict_t *ngx_egress_restrict_create(ngx_conf_t *cf,
     ngx_egress_role_t *role, ngx_str_t *name);
+static ngx_egress_narrow_t *ngx_egress_narrow_create(ngx_conf_t *cf,
+    ngx_egress_restrict_t *restriction);
 static ngx_int_t ngx_egress_restrict_link_hosts(ngx_conf_t *cf,
     ngx_egress_role_t *role, ngx_egress_restrict_t *restriction,
     ngx_egress_binding_t *binding);
@@ -162,28 +164,14 @@ ngx_egress_restrict_host(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_egress_restrict_t  *restriction = conf;
 
-    char                  *rv;
-    ngx_str_t             *value;
-    ngx_uint_t             i, n;
-    ngx_egress_host_t     *host;
-    ngx_egress_narrow_t   *narrow, **narrows;
+    char                 *rv;
+    ngx_str_t            *value;
+    ngx_uint_t            i, n;
+    ngx_egress_host_t    *host;
+    ngx_egress_narrow_t  *narrow;
 
-    narrow = ngx_pcalloc(cf->pool, sizeof(ngx_egress_narrow_t));
+    narrow = ngx_egress_narrow_create(cf, restriction);
     if (narrow == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    narrow->restriction = restriction;
-
-    ngx_egress_place(cf, &narrow->place);
-
-    if (ngx_array_init(&narrow->scope.hosts, cf->pool, 1,
-                       sizeof(ngx_egress_bound_t *))
-        != NGX_OK
-        || ngx_array_init(&narrow->names, cf->pool, 1,
-                          sizeof(ngx_egress_host_t))
-           != NGX_OK)
-    {
         return NGX_CONF_ERROR;
     }
 
@@ -208,13 +196,6 @@ ngx_egress_restrict_host(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         }
     }
 
-    narrows = ngx_array_push(&restriction->hosts);
-    if (narrows == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    *narrows = narrow;
-
     n = restriction->rules.nelts;
 
     rv = ngx_egress_conf_block(cf, narrow, NGX_EGRESS_NARROW_CONF);
@@ -229,6 +210,41 @@ ngx_egress_restrict_host(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return rv;
+}
+
+
+static ngx_egress_narrow_t *
+ngx_egress_narrow_create(ngx_conf_t *cf, ngx_egress_restrict_t *restriction)
+{
+    ngx_egress_narrow_t  *narrow, **narrows;
+
+    narrow = ngx_pcalloc(cf->pool, sizeof(ngx_egress_narrow_t));
+    if (narrow == NULL) {
+        return NULL;
+    }
+
+    narrow->restriction = restriction;
+
+    ngx_egress_place(cf, &narrow->place);
+
+    if (ngx_array_init(&narrow->scope.hosts, cf->pool, 1,
+                       sizeof(ngx_egress_bound_t *))
+        != NGX_OK
+        || ngx_array_init(&narrow->names, cf->pool, 1,
+                          sizeof(ngx_egress_host_t))
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    narrows = ngx_array_push(&restriction->hosts);
+    if (narrows == NULL) {
+        return NULL;
+    }
+
+    *narrows = narrow;
+
+    return narrow;
 }
 
 

@@ -18,6 +18,7 @@ static ngx_int_t ngx_egress_role_add_host(ngx_conf_t *cf,
     ngx_egress_role_t *role, ngx_egress_host_t *host);
 static ngx_int_t ngx_egress_role_cidr(ngx_conf_t *cf, ngx_str_t *text,
     ngx_cidr_t *cidr, in_port_t *port);
+static ngx_int_t ngx_egress_role_port(ngx_str_t *value, in_port_t *port);
 
 
 ngx_egress_role_t *
@@ -424,57 +425,13 @@ static ngx_int_t
 ngx_egress_role_cidr(ngx_conf_t *cf, ngx_str_t *text, ngx_cidr_t *cidr,
     in_port_t *port)
 {
-    u_char     *p, *last;
-    ngx_int_t   rc, n;
-    ngx_str_t   value;
+    ngx_int_t  rc;
+    ngx_str_t  value;
 
     value = *text;
-    last = value.data + value.len;
 
-    if (port) {
-        *port = 0;
-
-        p = NULL;
-
-        if (value.len && value.data[0] == '[') {
-            p = ngx_strlchr(value.data, last, ']');
-
-            if (p == NULL) {
-                goto invalid;
-            }
-
-            value.data++;
-            value.len = p - value.data;
-            p++;
-
-            if (p == last) {
-                p = NULL;
-
-            } else if (*p != ':') {
-                goto invalid;
-            }
-
-        } else {
-            p = ngx_strlchr(value.data, last, ':');
-
-            if (p && ngx_strlchr(p + 1, last, ':')) {
-                p = NULL;
-            }
-
-            if (p) {
-                value.len = p - value.data;
-            }
-        }
-
-        if (p) {
-            n = ngx_atoi(p + 1, last - p - 1);
-
-            if (n < 1 || n > 65535) {
-                goto invalid;
-            }
-
-            *port = (in_port_t) n;
-        }
+    if (port && ngx_egress_role_port(&value, port) != NGX_OK) {
+        goto invalid;
     }
 
     rc = ngx_ptocidr(&value, cidr);
@@ -501,4 +458,59 @@ invalid:
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid range \"%V\"", text);
 
     return NGX_ERROR;
+}
+
+
+/* takes ":port" off the end, and brackets off what is left; 0: no port */
+
+static ngx_int_t
+ngx_egress_role_port(ngx_str_t *value, in_port_t *port)
+{
+    u_char     *p, *last;
+    ngx_int_t   n;
+
+    *port = 0;
+
+    last = value->data + value->len;
+
+    if (value->len && value->data[0] == '[') {
+        p = ngx_strlchr(value->data, last, ']');
+
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        value->data++;
+        value->len = p - value->data;
+        p++;
+
+        if (p == last) {
+            return NGX_OK;
+        }
+
+        if (*p != ':') {
+            return NGX_ERROR;
+        }
+
+    } else {
+        p = ngx_strlchr(value->data, last, ':');
+
+        /* without brackets, two colons make an IPv6 address */
+
+        if (p == NULL || ngx_strlchr(p + 1, last, ':')) {
+            return NGX_OK;
+        }
+
+        value->len = p - value->data;
+    }
+
+    n = ngx_atoi(p + 1, last - p - 1);
+
+    if (n < 1 || n > 65535) {
+        return NGX_ERROR;
+    }
+
+    *port = (in_port_t) n;
+
+    return NGX_OK;
 }

@@ -18,6 +18,8 @@ static void ngx_egress_secret_touched(ngx_egress_secret_t *secret,
     ngx_file_info_t *fi, ngx_log_t *log);
 static void ngx_egress_secret_read(ngx_egress_secret_t *secret,
     ngx_file_info_t *fi, ngx_log_t *log);
+static void ngx_egress_secret_unread(ngx_egress_secret_t *secret, ssize_t n,
+    ngx_file_info_t *fi, ngx_log_t *log);
 static void ngx_egress_secret_trouble(ngx_egress_secret_t *secret,
     ngx_log_t *log);
 static void ngx_egress_secret_state(ngx_egress_secret_t *secret,
@@ -206,32 +208,40 @@ static void
 ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
     ngx_log_t *log)
 {
-    u_char               buf[NGX_EGRESS_SECRET_LEN + 3];
-    ssize_t              n;
-    ngx_file_info_t      opened;
-    ngx_egress_vault_t  *vault;
-
-    vault = secret->vault;
+    u_char           buf[NGX_EGRESS_SECRET_LEN + 3];
+    ssize_t          n;
+    ngx_file_info_t  opened;
 
     ngx_memzero(&opened, sizeof(ngx_file_info_t));
 
     n = ngx_egress_file_read(log, "secret", &secret->path, buf, sizeof(buf),
                              secret->insecure, 1, &opened);
 
-    if (n > 0) {
+    if (n <= 0) {
+        ngx_egress_secret_unread(secret, n, fi, log);
 
-        if (ngx_egress_secret_set(secret, buf, n, log) != NGX_OK) {
-            ngx_egress_secret_trouble(secret, log);
-            goto done;
-        }
+    } else if (ngx_egress_secret_set(secret, buf, n, log) != NGX_OK) {
+        ngx_egress_secret_trouble(secret, log);
 
-        vault = secret->vault;
-
-        ngx_egress_secret_note(vault, &opened);
-        vault->troubled = 0;
+    } else {
+        ngx_egress_secret_note(secret->vault, &opened);
+        secret->vault->troubled = 0;
         ngx_egress_secret_state(secret, NGX_EGRESS_VAULT_VALID, log);
-        goto done;
     }
+
+    ngx_explicit_memzero(buf, sizeof(buf));
+}
+
+
+/* "n" is what ngx_egress_file_read() returned */
+
+static void
+ngx_egress_secret_unread(ngx_egress_secret_t *secret, ssize_t n,
+    ngx_file_info_t *fi, ngx_log_t *log)
+{
+    ngx_egress_vault_t  *vault;
+
+    vault = secret->vault;
 
     switch (n) {
 
@@ -272,10 +282,6 @@ ngx_egress_secret_read(ngx_egress_secret_t *secret, ngx_file_info_t *fi,
                                 log);
         ngx_egress_secret_note(vault, fi);
     }
-
-done:
-
-    ngx_explicit_memzero(buf, sizeof(buf));
 }
 
 

@@ -52,6 +52,8 @@ static void ngx_egress_cell_free(ngx_egress_shelves_t *shelves,
     ngx_egress_vault_t *vault);
 static void ngx_egress_shelves_cleanup(void *data);
 
+static ngx_int_t ngx_egress_secret_directory(ngx_conf_t *cf,
+    ngx_egress_secret_t *secret, ngx_str_t *head);
 static size_t ngx_egress_secret_variable(u_char *p, u_char *last);
 
 
@@ -465,9 +467,6 @@ ngx_egress_secret_each(ngx_conf_t *cf, ngx_egress_secret_t *secret)
 {
     size_t                     n;
     u_char                    *p, *last;
-    ngx_err_t                  err;
-    ngx_str_t                  directory;
-    ngx_file_info_t            fi;
     ngx_egress_secret_each_t  *each;
 
     p = secret->path.data;
@@ -511,13 +510,33 @@ ngx_egress_secret_each(ngx_conf_t *cf, ngx_egress_secret_t *secret)
     ngx_rbtree_init(&each->boxes, &each->sentinel,
                     ngx_str_rbtree_insert_value);
 
-    directory.len = each->head.len;
+    if (ngx_egress_secret_directory(cf, secret, &each->head) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    secret->each = each;
+
+    return NGX_OK;
+}
+
+
+/* that of a sandbox may come later, but where they all are is there */
+
+static ngx_int_t
+ngx_egress_secret_directory(ngx_conf_t *cf, ngx_egress_secret_t *secret,
+    ngx_str_t *head)
+{
+    ngx_err_t        err;
+    ngx_str_t        directory;
+    ngx_file_info_t  fi;
+
+    directory.len = head->len;
     directory.data = ngx_pnalloc(cf->pool, directory.len + 1);
     if (directory.data == NULL) {
         return NGX_ERROR;
     }
 
-    (void) ngx_cpystrn(directory.data, each->head.data, directory.len + 1);
+    (void) ngx_cpystrn(directory.data, head->data, directory.len + 1);
 
     err = 0;
 
@@ -533,8 +552,6 @@ ngx_egress_secret_each(ngx_conf_t *cf, ngx_egress_secret_t *secret)
                            "that can be searched", &directory, &secret->path);
         return NGX_ERROR;
     }
-
-    secret->each = each;
 
     return NGX_OK;
 }

@@ -23,6 +23,9 @@
 
 static ngx_int_t ngx_egress_client_hello_records(u_char *data, size_t len,
     u_char *buf, ngx_str_t *message);
+static ngx_int_t ngx_egress_client_hello_record(u_char *p, u_char *last,
+    size_t *size);
+static size_t ngx_egress_client_hello_len(u_char *header);
 static ngx_int_t ngx_egress_client_hello_message(ngx_str_t *message,
     ngx_egress_client_hello_t *hello);
 static ngx_int_t ngx_egress_client_hello_extensions(ngx_str_t *block,
@@ -62,8 +65,9 @@ static ngx_int_t
 ngx_egress_client_hello_records(u_char *data, size_t len, u_char *buf,
     ngx_str_t *message)
 {
-    u_char  *p, *last, *body, *head, header[NGX_EGRESS_TLS_HEADER];
-    size_t   n, size, got, need;
+    size_t      n, size, got, need;
+    u_char     *p, *last, *body, *head, header[NGX_EGRESS_TLS_HEADER];
+    ngx_int_t   rc;
 
     p = data;
     last = data + len;
@@ -73,21 +77,10 @@ ngx_egress_client_hello_records(u_char *data, size_t len, u_char *buf,
 
     while (p < last) {
 
-        if (p[0] != NGX_EGRESS_TLS_HANDSHAKE
-            || (last - p > 1 && p[1] != 3)
-            || (last - p > 2 && p[2] > 4))
-        {
-            return NGX_ERROR;
-        }
+        rc = ngx_egress_client_hello_record(p, last, &size);
 
-        if (last - p < NGX_EGRESS_TLS_RECORD_HEADER) {
-            return NGX_AGAIN;
-        }
-
-        size = (p[3] << 8) + p[4];
-
-        if (size == 0 || size > NGX_EGRESS_TLS_RECORD_LEN) {
-            return NGX_ERROR;
+        if (rc != NGX_OK) {
+            return rc;
         }
 
         body = p + NGX_EGRESS_TLS_RECORD_HEADER;
@@ -111,12 +104,9 @@ ngx_egress_client_hello_records(u_char *data, size_t len, u_char *buf,
         }
 
         if (need == 0) {
-            need = NGX_EGRESS_TLS_HEADER
-                   + ((size_t) head[1] << 16) + (head[2] << 8) + head[3];
+            need = ngx_egress_client_hello_len(head);
 
-            if (need > NGX_EGRESS_CLIENT_HELLO_LEN
-                || need == NGX_EGRESS_TLS_HEADER)
-            {
+            if (need == 0) {
                 return NGX_ERROR;
             }
         }
@@ -146,6 +136,50 @@ ngx_egress_client_hello_records(u_char *data, size_t len, u_char *buf,
     }
 
     return NGX_AGAIN;
+}
+
+
+/* the header of a record; what is wrong with it is told as soon as it shows */
+
+static ngx_int_t
+ngx_egress_client_hello_record(u_char *p, u_char *last, size_t *size)
+{
+    if (p[0] != NGX_EGRESS_TLS_HANDSHAKE
+        || (last - p > 1 && p[1] != 3)
+        || (last - p > 2 && p[2] > 4))
+    {
+        return NGX_ERROR;
+    }
+
+    if (last - p < NGX_EGRESS_TLS_RECORD_HEADER) {
+        return NGX_AGAIN;
+    }
+
+    *size = (p[3] << 8) + p[4];
+
+    if (*size == 0 || *size > NGX_EGRESS_TLS_RECORD_LEN) {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* of the message with its header; 0 where there can't be such a one */
+
+static size_t
+ngx_egress_client_hello_len(u_char *header)
+{
+    size_t  len;
+
+    len = ((size_t) header[1] << 16) + (header[2] << 8) + header[3];
+
+    if (len == 0 || len > NGX_EGRESS_CLIENT_HELLO_LEN - NGX_EGRESS_TLS_HEADER)
+    {
+        return 0;
+    }
+
+    return NGX_EGRESS_TLS_HEADER + len;
 }
 
 

@@ -14,6 +14,8 @@ static ngx_int_t ngx_egress_connect_line(u_char **pos, u_char *last,
     ngx_str_t *line);
 static ngx_int_t ngx_egress_connect_request(ngx_str_t *line,
     ngx_egress_connect_t *connect);
+static ngx_int_t ngx_egress_connect_fields(u_char **pos, u_char *last,
+    ngx_str_t *authorization, ngx_egress_connect_t *connect);
 static ngx_int_t ngx_egress_connect_field(ngx_str_t *line, ngx_str_t *name,
     ngx_str_t *value);
 static ngx_uint_t ngx_egress_connect_is(ngx_str_t *name, const char *text);
@@ -26,10 +28,9 @@ ngx_int_t
 ngx_egress_connect_parse(u_char *data, size_t len, u_char *buf,
     ngx_egress_connect_t *connect)
 {
-    u_char      *p, *last;
-    ngx_int_t    rc;
-    ngx_str_t    line, name, value, authorization;
-    ngx_uint_t   fields, hosts;
+    u_char     *p, *last;
+    ngx_int_t   rc;
+    ngx_str_t   line, authorization;
 
     p = data;
     last = data + ngx_min(len, NGX_EGRESS_CONNECT_LEN);
@@ -39,51 +40,16 @@ ngx_egress_connect_parse(u_char *data, size_t len, u_char *buf,
     connect->authorization = 0;
     connect->origin = 0;
 
+    ngx_str_null(&authorization);
+
     rc = ngx_egress_connect_line(&p, last, &line);
 
     if (rc == NGX_OK) {
         rc = ngx_egress_connect_request(&line, connect);
     }
 
-    hosts = 0;
-    ngx_str_null(&authorization);
-
-    for (fields = 0; rc == NGX_OK; fields++) {
-
-        rc = ngx_egress_connect_line(&p, last, &line);
-
-        if (rc != NGX_OK || line.len == 0) {
-            break;
-        }
-
-        if (fields == NGX_EGRESS_CONNECT_FIELDS
-            || ngx_egress_connect_field(&line, &name, &value) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        if (ngx_egress_connect_is(&name, "host") && hosts++) {
-            return NGX_ERROR;
-        }
-
-        /* a body would be read as the start of the tunnel by others */
-
-        if (ngx_egress_connect_is(&name, "transfer-encoding")
-            || (ngx_egress_connect_is(&name, "content-length")
-                && (value.len != 1 || value.data[0] != '0')))
-        {
-            return NGX_ERROR;
-        }
-
-        if (ngx_egress_connect_is(&name, "proxy-authorization")) {
-
-            if (connect->authorization) {
-                return NGX_ERROR;
-            }
-
-            connect->authorization = 1;
-            authorization = value;
-        }
+    if (rc == NGX_OK) {
+        rc = ngx_egress_connect_fields(&p, last, &authorization, connect);
     }
 
     if (rc == NGX_AGAIN && len >= NGX_EGRESS_CONNECT_LEN) {
@@ -192,6 +158,58 @@ ngx_egress_connect_request(ngx_str_t *line, ngx_egress_connect_t *connect)
 
     return ngx_egress_host_parse(&text, NGX_EGRESS_HOST_CONNECT, 0,
                                  &connect->host);
+}
+
+
+/* up to the empty line, and behind it */
+
+static ngx_int_t
+ngx_egress_connect_fields(u_char **pos, u_char *last,
+    ngx_str_t *authorization, ngx_egress_connect_t *connect)
+{
+    ngx_int_t   rc;
+    ngx_str_t   line, name, value;
+    ngx_uint_t  fields, hosts;
+
+    hosts = 0;
+
+    for (fields = 0; /* void */ ; fields++) {
+
+        rc = ngx_egress_connect_line(pos, last, &line);
+
+        if (rc != NGX_OK || line.len == 0) {
+            return rc;
+        }
+
+        if (fields == NGX_EGRESS_CONNECT_FIELDS
+            || ngx_egress_connect_field(&line, &name, &value) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (ngx_egress_connect_is(&name, "host") && hosts++) {
+            return NGX_ERROR;
+        }
+
+        /* a body would be read as the start of the tunnel by others */
+
+        if (ngx_egress_connect_is(&name, "transfer-encoding")
+            || (ngx_egress_connect_is(&name, "content-length")
+                && (value.len != 1 || value.data[0] != '0')))
+        {
+            return NGX_ERROR;
+        }
+
+        if (ngx_egress_connect_is(&name, "proxy-authorization")) {
+
+            if (connect->authorization) {
+                return NGX_ERROR;
+            }
+
+            connect->authorization = 1;
+            *authorization = value;
+        }
+    }
 }
 
 

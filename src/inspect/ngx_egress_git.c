@@ -28,6 +28,11 @@ static ngx_uint_t ngx_egress_git_object(ngx_str_t *tail);
 static ngx_uint_t ngx_egress_git_hex(u_char *p, u_char *last);
 static void ngx_egress_git_lfs(ngx_str_t *method, ngx_str_t *tail,
     ngx_egress_git_t *git);
+static void ngx_egress_git_lfs_lock(ngx_str_t *method, ngx_str_t *tail,
+    ngx_egress_git_t *git);
+static void ngx_egress_git_lfs_object(ngx_str_t *method, ngx_str_t *tail,
+    ngx_egress_git_t *git);
+static ngx_uint_t ngx_egress_git_reads(ngx_str_t *method);
 static ngx_uint_t ngx_egress_git_eq(ngx_str_t *str, const char *text);
 static ngx_uint_t ngx_egress_git_starts(ngx_str_t *str, const char *text);
 
@@ -485,30 +490,40 @@ ngx_egress_git_hex(u_char *p, u_char *last)
 static void
 ngx_egress_git_lfs(ngx_str_t *method, ngx_str_t *tail, ngx_egress_git_t *git)
 {
-    u_char      *p, *last;
-    ngx_uint_t   get, post, put;
-
-    get = ngx_egress_git_eq(method, "GET")
-          || ngx_egress_git_eq(method, "HEAD");
-    post = ngx_egress_git_eq(method, "POST");
-    put = ngx_egress_git_eq(method, "PUT");
-
     if (ngx_egress_git_eq(tail, "objects/batch")) {
         git->operation = "lfs-batch";
 
         /* with another method a body must not make a read of it */
 
-        if (post) {
+        if (ngx_egress_git_eq(method, "POST")) {
             git->kind = NGX_EGRESS_GIT_BATCH;
         }
 
         return;
     }
 
+    if (ngx_egress_git_starts(tail, "locks")) {
+        ngx_egress_git_lfs_lock(method, tail, git);
+        return;
+    }
+
+    ngx_egress_git_lfs_object(method, tail, git);
+}
+
+
+static void
+ngx_egress_git_lfs_lock(ngx_str_t *method, ngx_str_t *tail,
+    ngx_egress_git_t *git)
+{
+    u_char      *p, *last;
+    ngx_uint_t   post;
+
+    post = ngx_egress_git_eq(method, "POST");
+
     if (ngx_egress_git_eq(tail, "locks")) {
         git->operation = "lfs-locks";
-        git->class = get ? NGX_EGRESS_READ
-                         : post ? NGX_EGRESS_WRITE : NGX_EGRESS_UNKNOWN;
+        git->class = ngx_egress_git_reads(method) ? NGX_EGRESS_READ
+                     : post ? NGX_EGRESS_WRITE : NGX_EGRESS_UNKNOWN;
         return;
     }
 
@@ -518,21 +533,31 @@ ngx_egress_git_lfs(ngx_str_t *method, ngx_str_t *tail, ngx_egress_git_t *git)
         return;
     }
 
-    last = tail->data + tail->len;
-
-    if (ngx_egress_git_starts(tail, "locks/")) {
-
-        p = memchr(tail->data + 6, '/', tail->len - 6);
-
-        if (p && p > tail->data + 6 && last - p == sizeof("/unlock") - 1
-            && ngx_strncmp(p, "/unlock", sizeof("/unlock") - 1) == 0)
-        {
-            git->operation = "lfs-unlock";
-            git->class = post ? NGX_EGRESS_WRITE : NGX_EGRESS_UNKNOWN;
-        }
-
+    if (!ngx_egress_git_starts(tail, "locks/")) {
         return;
     }
+
+    last = tail->data + tail->len;
+
+    p = memchr(tail->data + 6, '/', tail->len - 6);
+
+    if (p && p > tail->data + 6 && last - p == sizeof("/unlock") - 1
+        && ngx_strncmp(p, "/unlock", sizeof("/unlock") - 1) == 0)
+    {
+        git->operation = "lfs-unlock";
+        git->class = post ? NGX_EGRESS_WRITE : NGX_EGRESS_UNKNOWN;
+    }
+}
+
+
+static void
+ngx_egress_git_lfs_object(ngx_str_t *method, ngx_str_t *tail,
+    ngx_egress_git_t *git)
+{
+    u_char      *p, *last;
+    ngx_uint_t   post;
+
+    post = ngx_egress_git_eq(method, "POST");
 
     if (ngx_egress_git_eq(tail, "objects")
         || ngx_egress_git_eq(tail, "verify"))
@@ -549,6 +574,7 @@ ngx_egress_git_lfs(ngx_str_t *method, ngx_str_t *tail, ngx_egress_git_t *git)
     git->operation = "lfs-object";
 
     p = tail->data + sizeof("objects/") - 1;
+    last = tail->data + tail->len;
 
     if (post && last - p >= 6
         && ngx_strncmp(last - 6, "verify", 6) == 0
@@ -559,9 +585,18 @@ ngx_egress_git_lfs(ngx_str_t *method, ngx_str_t *tail, ngx_egress_git_t *git)
     }
 
     if (last - p == 64 && ngx_egress_git_hex(p, last)) {
-        git->class = get ? NGX_EGRESS_READ
-                         : put ? NGX_EGRESS_WRITE : NGX_EGRESS_UNKNOWN;
+        git->class = ngx_egress_git_reads(method) ? NGX_EGRESS_READ
+                     : ngx_egress_git_eq(method, "PUT") ? NGX_EGRESS_WRITE
+                                                        : NGX_EGRESS_UNKNOWN;
     }
+}
+
+
+static ngx_uint_t
+ngx_egress_git_reads(ngx_str_t *method)
+{
+    return ngx_egress_git_eq(method, "GET")
+           || ngx_egress_git_eq(method, "HEAD");
 }
 
 

@@ -121,6 +121,8 @@ typedef struct {
 
 static ngx_int_t ngx_egress_graphql_token(ngx_egress_graphql_ctx_t *ctx,
     ngx_uint_t token);
+static ngx_int_t ngx_egress_graphql_ignored(ngx_egress_graphql_ctx_t *ctx,
+    ngx_uint_t token);
 static ngx_int_t ngx_egress_graphql_spread(ngx_egress_graphql_ctx_t *ctx);
 static ngx_int_t ngx_egress_graphql_open(ngx_egress_graphql_ctx_t *ctx,
     ngx_uint_t token);
@@ -315,26 +317,10 @@ ngx_egress_graphql_parse(u_char *data, size_t len, ngx_egress_graphql_t *g)
 static ngx_int_t
 ngx_egress_graphql_token(ngx_egress_graphql_ctx_t *ctx, ngx_uint_t token)
 {
-    u_char                      *p;
     ngx_egress_graphql_state_t  *state;
 
-    p = ctx->pos;
-
-    if (token == tk_comment) {
-        ctx->pos = ngx_egress_graphql_comment(p, ctx->last, &ctx->unsure);
-
-        return ctx->pos ? NGX_OK : NGX_DECLINED;
-    }
-
-    if (token == tk_bom) {
-
-        if (ctx->last - p < 3 || p[1] != 0xbb || p[2] != 0xbf) {
-            return NGX_DECLINED;
-        }
-
-        ctx->pos += 3;
-
-        return NGX_OK;
+    if (token == tk_comment || token == tk_bom) {
+        return ngx_egress_graphql_ignored(ctx, token);
     }
 
     state = &ngx_egress_graphql_states[ctx->state];
@@ -349,7 +335,7 @@ ngx_egress_graphql_token(ngx_egress_graphql_ctx_t *ctx, ngx_uint_t token)
         return ngx_egress_graphql_name(ctx);
 
     case tk_number:
-        ctx->pos = ngx_egress_graphql_number(p, ctx->last);
+        ctx->pos = ngx_egress_graphql_number(ctx->pos, ctx->last);
         ngx_egress_graphql_value(ctx, NULL, 0);
 
         return ctx->pos ? NGX_OK : NGX_DECLINED;
@@ -393,6 +379,33 @@ ngx_egress_graphql_token(ngx_egress_graphql_ctx_t *ctx, ngx_uint_t token)
     }
 
     ctx->pos++;
+
+    return NGX_OK;
+}
+
+
+/* may stand anywhere */
+
+static ngx_int_t
+ngx_egress_graphql_ignored(ngx_egress_graphql_ctx_t *ctx, ngx_uint_t token)
+{
+    u_char  *p;
+
+    p = ctx->pos;
+
+    if (token == tk_comment) {
+        ctx->pos = ngx_egress_graphql_comment(p, ctx->last, &ctx->unsure);
+
+        return ctx->pos ? NGX_OK : NGX_DECLINED;
+    }
+
+    /* tk_bom, so far told by its first octet alone */
+
+    if (ctx->last - p < 3 || p[1] != 0xbb || p[2] != 0xbf) {
+        return NGX_DECLINED;
+    }
+
+    ctx->pos += 3;
 
     return NGX_OK;
 }

@@ -56,6 +56,8 @@ static void ngx_egress_graphql_resolve(ngx_egress_graphql_ctx_t *ctx,
 
 static ngx_int_t ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx,
     ngx_str_t *query, u_char *buf);
+static ngx_int_t ngx_egress_graphql_pair(u_char *p, u_char *end, u_char *buf,
+    ngx_str_t *name, ngx_str_t *value);
 static ngx_int_t ngx_egress_graphql_decode(ngx_str_t *text, u_char *buf);
 static ngx_int_t ngx_egress_graphql_param(ngx_str_t *name);
 static ngx_int_t ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx,
@@ -67,7 +69,6 @@ static ngx_int_t ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx,
  * them: a server may prefer the key of a stored query ("id", "documentId"), or
  * the list of queries that it keeps under a name of its own ("_json").
  */
-
 
 static ngx_egress_json_field_t  ngx_egress_graphql_fields[] = {
     { ngx_string("query"), NGX_EGRESS_JSON_ROOT },
@@ -90,13 +91,13 @@ ngx_egress_graphql_body(ngx_str_t *body, ngx_egress_body_t *b)
     b->class = NGX_EGRESS_UNKNOWN;
     ctx.b = b;
 
-    json.fields = ngx_egress_graphql_fields;
-    json.nfields = sizeof(ngx_egress_graphql_fields)
-                   / sizeof(ngx_egress_json_field_t);
+    ngx_egress_json_init(&json, ngx_egress_graphql_fields,
+                         sizeof(ngx_egress_graphql_fields)
+                         / sizeof(ngx_egress_json_field_t),
+                         ngx_egress_graphql_member, &ctx);
+
     json.any = NGX_EGRESS_GRAPHQL_VARS;
     json.known = 1;
-    json.handler = ngx_egress_graphql_member;
-    json.data = &ctx;
 
     rc = ngx_egress_json_parse(&json, body);
 
@@ -362,7 +363,7 @@ static ngx_int_t
 ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *query,
     u_char *buf)
 {
-    u_char     *p, *last, *end, *eq;
+    u_char     *p, *last, *end;
     ngx_int_t   rc, n;
     ngx_str_t   name, value;
     uint32_t    seen;
@@ -385,25 +386,11 @@ ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *query,
             end = last;
         }
 
-        eq = memchr(p, '=', end - p);
-
-        name.data = p;
-        name.len = (eq ? eq : end) - p;
-
-        value.data = eq ? eq + 1 : end;
-        value.len = end - value.data;
-
-        if (ngx_egress_graphql_decode(&name, buf) != NGX_OK) {
+        if (ngx_egress_graphql_pair(p, end, buf, &name, &value) != NGX_OK) {
             return NGX_DECLINED;
         }
 
-        buf += name.len;
-
-        if (ngx_egress_graphql_decode(&value, buf) != NGX_OK) {
-            return NGX_DECLINED;
-        }
-
-        buf += value.len;
+        buf += name.len + value.len;
 
         n = ngx_egress_graphql_param(&name);
 
@@ -432,6 +419,30 @@ ngx_egress_graphql_params(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *query,
 
         p = end + 1;
     }
+}
+
+
+/* "name=value", or a name alone */
+
+static ngx_int_t
+ngx_egress_graphql_pair(u_char *p, u_char *end, u_char *buf, ngx_str_t *name,
+    ngx_str_t *value)
+{
+    u_char  *eq;
+
+    eq = memchr(p, '=', end - p);
+
+    name->data = p;
+    name->len = (eq ? eq : end) - p;
+
+    value->data = eq ? eq + 1 : end;
+    value->len = end - value->data;
+
+    if (ngx_egress_graphql_decode(name, buf) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    return ngx_egress_graphql_decode(value, buf + name->len);
 }
 
 
@@ -531,12 +542,9 @@ ngx_egress_graphql_json(ngx_egress_graphql_ctx_t *ctx, ngx_str_t *text)
 {
     ngx_egress_json_t  json;
 
-    json.fields = NULL;
-    json.nfields = 0;
+    ngx_egress_json_init(&json, NULL, 0, ngx_egress_graphql_member, ctx);
+
     json.any = NGX_EGRESS_JSON_ROOT;
-    json.known = 0;
-    json.handler = ngx_egress_graphql_member;
-    json.data = ctx;
 
     return ngx_egress_json_parse(&json, text);
 }

@@ -20,6 +20,7 @@ static ngx_int_t ngx_egress_json_scan(ngx_str_t *text);
 static u_char *ngx_egress_json_plain(u_char *p, u_char *last);
 static u_char *ngx_egress_json_escape(u_char *p, u_char *last);
 static ngx_int_t ngx_egress_json_unit(u_char *p, u_char *last);
+static void ngx_egress_json_trim(ngx_str_t *text);
 
 static ngx_int_t ngx_egress_json_run(ngx_egress_json_t *json,
     yajl_handle parser, ngx_str_t *text);
@@ -58,6 +59,19 @@ static yajl_callbacks  ngx_egress_json_callbacks = {
     ngx_egress_json_array,
     ngx_egress_json_end
 };
+
+
+void
+ngx_egress_json_init(ngx_egress_json_t *json, ngx_egress_json_field_t *fields,
+    ngx_uint_t nfields, ngx_egress_json_pt handler, void *data)
+{
+    json->fields = fields;
+    json->nfields = nfields;
+    json->any = NGX_EGRESS_JSON_NOWHERE;
+    json->known = 0;
+    json->handler = handler;
+    json->data = data;
+}
 
 
 ngx_int_t
@@ -172,18 +186,11 @@ done:
 
     text->len = p - text->data;
 
-    if (rc != NGX_OK) {
-        return rc;
+    if (rc == NGX_OK) {
+        ngx_egress_json_trim(text);
     }
 
-    while (text->len
-           && (p[-1] == ' ' || p[-1] == '\t' || p[-1] == LF || p[-1] == CR))
-    {
-        text->len--;
-        p--;
-    }
-
-    return NGX_OK;
+    return rc;
 }
 
 
@@ -321,6 +328,22 @@ ngx_egress_json_unit(u_char *p, u_char *last)
     }
 
     return unit;
+}
+
+
+static void
+ngx_egress_json_trim(ngx_str_t *text)
+{
+    u_char  *p;
+
+    p = text->data + text->len;
+
+    while (text->len
+           && (p[-1] == ' ' || p[-1] == '\t' || p[-1] == LF || p[-1] == CR))
+    {
+        text->len--;
+        p--;
+    }
 }
 
 

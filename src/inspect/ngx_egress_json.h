@@ -53,7 +53,7 @@ typedef ngx_int_t (*ngx_egress_json_pt)(void *data, ngx_uint_t field,
 typedef struct {
     ngx_egress_json_field_t         *fields;    /* at most 32 */
     ngx_uint_t                       nfields;
-    ngx_uint_t                       any;
+    ngx_uint_t                       any;       /* see ngx_egress_json_pt */
 
     /* a member of the outermost object that is no field refuses the text */
 
@@ -74,6 +74,15 @@ typedef struct {
     unsigned                         closed:1;
 } ngx_egress_json_t;
 
+
+/*
+ * Sets what ngx_egress_json_parse() is to tell: the fields alone, and of a
+ * text that may have any others.  Who wants more sets "any" or "known" after
+ * this.
+ */
+void ngx_egress_json_init(ngx_egress_json_t *json,
+    ngx_egress_json_field_t *fields, ngx_uint_t nfields,
+    ngx_egress_json_pt handler, void *data);
 
 /*
  * Reads one strict JSON object, see ngx_egress_body.h for what that is, and

@@ -125,13 +125,10 @@ ngx_egress_json_rpc_body(ngx_str_t *body, ngx_array_t *tools, ngx_uint_t all,
     ctx.method_field = method;
     ctx.name_field = name;
 
-    json.fields = ngx_egress_json_rpc_fields;
-    json.nfields = sizeof(ngx_egress_json_rpc_fields)
-                   / sizeof(ngx_egress_json_field_t);
-    json.any = NGX_EGRESS_JSON_NOWHERE;
-    json.known = 0;
-    json.handler = ngx_egress_json_rpc_member;
-    json.data = &ctx;
+    ngx_egress_json_init(&json, ngx_egress_json_rpc_fields,
+                         sizeof(ngx_egress_json_rpc_fields)
+                         / sizeof(ngx_egress_json_field_t),
+                         ngx_egress_json_rpc_member, &ctx);
 
     rc = ngx_egress_json_parse(&json, body);
 

@@ -47,12 +47,8 @@ ngx_egress_lfs_body(ngx_str_t *body, ngx_egress_body_t *b)
 
     b->class = NGX_EGRESS_UNKNOWN;
 
-    json.fields = ngx_egress_lfs_fields;
-    json.nfields = 1;
-    json.any = NGX_EGRESS_JSON_NOWHERE;
-    json.known = 0;
-    json.handler = ngx_egress_lfs_member;
-    json.data = b;
+    ngx_egress_json_init(&json, ngx_egress_lfs_fields, 1,
+                         ngx_egress_lfs_member, b);
 
     rc = ngx_egress_json_parse(&json, body);
 

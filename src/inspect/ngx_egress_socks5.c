@@ -16,10 +16,12 @@
 #define NGX_EGRESS_SOCKS5_INET6    4
 
 
+static ngx_int_t ngx_egress_socks5_header(u_char *data, size_t len,
+    ngx_egress_socks5_t *socks, ngx_str_t *address);
 static ngx_int_t ngx_egress_socks5_refused(ngx_egress_socks5_t *socks,
     ngx_uint_t reply);
-static ngx_int_t ngx_egress_socks5_address(ngx_uint_t type, u_char *p,
-    size_t len, ngx_egress_host_t *host);
+static ngx_int_t ngx_egress_socks5_address(ngx_uint_t type,
+    ngx_str_t *address, ngx_egress_host_t *host);
 
 
 ngx_int_t
@@ -97,11 +99,48 @@ ngx_int_t
 ngx_egress_socks5_request(u_char *data, size_t len,
     ngx_egress_socks5_t *socks)
 {
-    size_t   n, size;
-    u_char  *p;
+    u_char     *p;
+    ngx_int_t   rc;
+    ngx_str_t   address;
 
     socks->reply = 0;
 
+    rc = ngx_egress_socks5_header(data, len, socks, &address);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    /* the port follows */
+
+    if ((size_t) (data + len - address.data) < address.len + 2) {
+        return NGX_AGAIN;
+    }
+
+    p = address.data + address.len;
+
+    socks->len = p + 2 - data;
+
+    if (ngx_egress_socks5_address(data[3], &address, &socks->host) != NGX_OK) {
+        return ngx_egress_socks5_refused(socks, NGX_EGRESS_SOCKS5_FAILURE);
+    }
+
+    socks->host.port = (in_port_t) ((p[0] << 8) + p[1]);
+
+    if (socks->host.port == 0) {
+        return ngx_egress_socks5_refused(socks, NGX_EGRESS_SOCKS5_FAILURE);
+    }
+
+    return NGX_OK;
+}
+
+
+/* up to the address, all of which need not be there yet */
+
+static ngx_int_t
+ngx_egress_socks5_header(u_char *data, size_t len,
+    ngx_egress_socks5_t *socks, ngx_str_t *address)
+{
     if (len && data[0] != NGX_EGRESS_SOCKS5_VERSION) {
         return NGX_ERROR;
     }
@@ -118,17 +157,17 @@ ngx_egress_socks5_request(u_char *data, size_t len,
         return NGX_AGAIN;
     }
 
-    n = 4;
+    address->data = data + 4;
 
     switch (data[3]) {
 
     case NGX_EGRESS_SOCKS5_INET:
-        size = 4;
-        break;
+        address->len = 4;
+        return NGX_OK;
 
     case NGX_EGRESS_SOCKS5_INET6:
-        size = 16;
-        break;
+        address->len = 16;
+        return NGX_OK;
 
     case NGX_EGRESS_SOCKS5_NAME:
 
@@ -136,35 +175,13 @@ ngx_egress_socks5_request(u_char *data, size_t len,
             return NGX_AGAIN;
         }
 
-        n = 5;
-        size = data[4];
-        break;
+        address->data = data + 5;
+        address->len = data[4];
+        return NGX_OK;
 
     default:
         return ngx_egress_socks5_refused(socks, NGX_EGRESS_SOCKS5_NO_ADDRESS);
     }
-
-    if (len < n + size + 2) {
-        return NGX_AGAIN;
-    }
-
-    p = data + n + size;
-
-    socks->len = n + size + 2;
-
-    if (ngx_egress_socks5_address(data[3], data + n, size, &socks->host)
-        != NGX_OK)
-    {
-        return ngx_egress_socks5_refused(socks, NGX_EGRESS_SOCKS5_FAILURE);
-    }
-
-    socks->host.port = (in_port_t) ((p[0] << 8) + p[1]);
-
-    if (socks->host.port == 0) {
-        return ngx_egress_socks5_refused(socks, NGX_EGRESS_SOCKS5_FAILURE);
-    }
-
-    return NGX_OK;
 }
 
 
@@ -178,20 +195,15 @@ ngx_egress_socks5_refused(ngx_egress_socks5_t *socks, ngx_uint_t reply)
 
 
 static ngx_int_t
-ngx_egress_socks5_address(ngx_uint_t type, u_char *p, size_t len,
+ngx_egress_socks5_address(ngx_uint_t type, ngx_str_t *address,
     ngx_egress_host_t *host)
 {
-    ngx_str_t  name;
-
     if (type == NGX_EGRESS_SOCKS5_NAME) {
-        name.data = p;
-        name.len = len;
-
-        return ngx_egress_host_parse(&name, NGX_EGRESS_HOST_NAME, 0, host);
+        return ngx_egress_host_parse(address, NGX_EGRESS_HOST_NAME, 0, host);
     }
 
     ngx_memzero(host->addr, sizeof(host->addr));
-    ngx_memcpy(host->addr, p, len);
+    ngx_memcpy(host->addr, address->data, address->len);
 
     host->family = (type == NGX_EGRESS_SOCKS5_INET) ? AF_INET : AF_INET6;
 
