@@ -34,10 +34,11 @@ CC_OPT := $(or $(shell dpkg-buildflags --get CFLAGS 2> /dev/null) \
 	$(shell dpkg-buildflags --get CPPFLAGS 2> /dev/null),-g -O2) -fPIC
 LD_OPT := $(shell dpkg-buildflags --get LDFLAGS 2> /dev/null) -Wl,-z,now
 
-# changes with the headers that we build against
+# changes with the headers that we build against, and with this directory, whose
+# name is in the Makefile that nginx writes
 
-NGINX_ID := $(shell ls -lR --time-style=full-iso $(NGINX_SRC)/src \
-	$(NGINX_SRC)/conf_flags 2> /dev/null | cksum)
+NGINX_ID := $(shell { echo $(ROOT); ls -lR --time-style=full-iso \
+	$(NGINX_SRC)/src $(NGINX_SRC)/conf_flags 2> /dev/null; } | cksum)
 
 
 .PHONY: all deps demo test check check-presets bench fuzz install static asan \
