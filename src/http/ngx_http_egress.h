@@ -382,6 +382,12 @@ void ngx_http_egress_role_set(ngx_http_egress_ctx_t *ctx);
 ngx_uint_t ngx_http_egress_role(ngx_http_egress_ctx_t *ctx);
 
 /*
+ * Judges the class and the repositories, as far as they are known: once by the
+ * header, and where a body has a say, once more when that was inspected.
+ */
+ngx_uint_t ngx_http_egress_judge(ngx_http_egress_ctx_t *ctx);
+
+/*
  * Under "mode report" makes NGX_EGRESS_ALLOWED of a reason that is only told
  * then, and notes the first one in ctx->would; any other is returned as it is.
  */

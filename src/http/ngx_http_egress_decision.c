@@ -591,21 +591,7 @@ ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
 
-    if (req->inspector == NGX_EGRESS_INSPECT_NONE) {
-        reason = ngx_http_egress_report(ctx,
-                                        ngx_egress_class_reason(req, NULL));
-    }
-
-    if (reason == NGX_EGRESS_ALLOWED) {
-        reason = ngx_http_egress_report(ctx, ngx_egress_repo_check(req));
-    }
-
-    if (reason == NGX_EGRESS_ALLOWED && ctx->said) {
-        reason = ngx_egress_repo_check_body(req, ctx->said);
-        reason = ngx_http_egress_report(ctx, reason);
-    }
-
-    return reason;
+    return ngx_http_egress_judge(ctx);
 }
 
 

@@ -554,12 +554,7 @@ ngx_http_egress_inspect_done(ngx_http_request_t *r,
 ngx_uint_t
 ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_int_t              rc;
-    ngx_str_t              body;
-    ngx_uint_t             reason;
-    ngx_egress_request_t  *req;
-
-    req = &ctx->req;
+    ngx_str_t  body;
 
     if (ctx->inspect_reason != NGX_EGRESS_ALLOWED) {
         return ctx->inspect_reason;
@@ -578,14 +573,13 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         ngx_str_set(&body, "");
     }
 
-    rc = ngx_http_egress_inspect_body(r, ctx, &body);
-
-    switch (rc) {
+    switch (ngx_http_egress_inspect_body(r, ctx, &body)) {
 
     case NGX_OK:
-        req->class = ctx->said->class;
+        ctx->req.class = ctx->said->class;
         ngx_http_egress_inspect_repo(ctx);
-        break;
+
+        return ngx_http_egress_judge(ctx);
 
     case NGX_ABORT:
         return NGX_EGRESS_BODY_UNSUPPORTED;
@@ -596,19 +590,6 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     default: /* NGX_DECLINED */
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
-
-    reason = ngx_http_egress_report(ctx,
-                                    ngx_egress_class_reason(req, ctx->said));
-
-    if (reason == NGX_EGRESS_ALLOWED
-        && (req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
-            || req->inspector == NGX_EGRESS_INSPECT_OCI))
-    {
-        reason = ngx_egress_repo_check_body(req, ctx->said);
-        reason = ngx_http_egress_report(ctx, reason);
-    }
-
-    return reason;
 }
 
 
