@@ -433,6 +433,61 @@ ngx_chain_t *ngx_http_egress_policy(ngx_http_request_t *r,
 
 
 /*
+ * Header fields of a request or an answer, which nginx keeps in parts.  They
+ * are walked over by
+ *
+ *     for (h = ngx_http_egress_first(&walk, list);
+ *          h;
+ *          h = ngx_http_egress_next(&walk))
+ */
+
+typedef struct {
+    ngx_list_part_t               *part;
+    ngx_table_elt_t               *next;
+    ngx_table_elt_t               *last;        /* behind those of the part */
+} ngx_http_egress_walk_t;
+
+
+static ngx_inline ngx_table_elt_t *ngx_http_egress_next(
+    ngx_http_egress_walk_t *walk);
+static ngx_inline ngx_table_elt_t *ngx_http_egress_first(
+    ngx_http_egress_walk_t *walk, ngx_list_t *list);
+
+
+/* The next field, or NULL; none may have been added since the first one. */
+
+static ngx_inline ngx_table_elt_t *
+ngx_http_egress_next(ngx_http_egress_walk_t *walk)
+{
+    while (walk->next == walk->last) {
+
+        if (walk->part->next == NULL) {
+            return NULL;
+        }
+
+        walk->part = walk->part->next;
+        walk->next = walk->part->elts;
+        walk->last = walk->next + walk->part->nelts;
+    }
+
+    return walk->next++;
+}
+
+
+/* Begins a walk: the first field, or NULL. */
+
+static ngx_inline ngx_table_elt_t *
+ngx_http_egress_first(ngx_http_egress_walk_t *walk, ngx_list_t *list)
+{
+    walk->part = &list->part;
+    walk->next = list->part.elts;
+    walk->last = walk->next + list->part.nelts;
+
+    return ngx_http_egress_next(walk);
+}
+
+
+/*
  * ngx_http_egress_header.c: the client's header fields, DESIGN 6.7.
  */
 
@@ -481,6 +536,11 @@ ngx_uint_t ngx_http_egress_tripwire(ngx_http_request_t *r,
 /* Looks once more whether the secrets that were decided on may be used. */
 ngx_uint_t ngx_http_egress_credential_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+
+/*
+ * ngx_http_egress_field.c: bound fields of the upstream request, and copies of
+ * secrets.
+ */
 
 /*
  * The value of a bound field while the upstream request is built, and nothing

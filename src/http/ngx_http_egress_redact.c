@@ -285,37 +285,25 @@ static void
 ngx_http_egress_redact_headers(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines)
 {
-    u_char           *name;
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    u_char                  *name;
+    ngx_table_elt_t         *h;
+    ngx_http_egress_walk_t   walk;
 
     ngx_memzero(lines, sizeof(ngx_http_egress_lines_t));
 
-    part = &r->upstream->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
+    for (h = ngx_http_egress_first(&walk, &r->upstream->headers_in.headers);
+         h;
+         h = ngx_http_egress_next(&walk))
+    {
         ctx->redactions += ngx_egress_redact_scan(ctx->redact,
-                                                  h[i].value.data,
-                                                  h[i].value.len);
-        ctx->redactions += ngx_egress_redact_scan(ctx->redact, h[i].key.data,
-                                                  h[i].key.len);
+                                                  h->value.data,
+                                                  h->value.len);
+        ctx->redactions += ngx_egress_redact_scan(ctx->redact, h->key.data,
+                                                  h->key.len);
 
-        name = h[i].lowcase_key;
+        name = h->lowcase_key;
 
-        switch (h[i].key.len) {
+        switch (h->key.len) {
 
         case 12:
             lines->types += (ngx_memcmp(name, "content-type", 12) == 0);
