@@ -291,6 +291,26 @@ ngx_connection_t *ngx_http_egress_connection(ngx_http_request_t *r);
 
 
 /*
+ * ngx_http_egress_target.c: where a request goes.
+ */
+
+/*
+ * The handshake, the authority and the binding must name the same host
+ * (DESIGN 1, 6.1); in base-URL mode the location names the binding.  Sets
+ * ctx->req.bound; returns a reason.
+ */
+ngx_uint_t ngx_http_egress_host(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Once the host is known: the target, by which its binding is chosen.  Sets
+ * ctx->req.target; returns a reason.
+ */
+ngx_uint_t ngx_http_egress_target(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+
+/*
  * ngx_http_egress_inspect.c: bodies that tell what a request does, DESIGN 6.4.
  */
 
