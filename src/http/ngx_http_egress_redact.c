@@ -53,6 +53,8 @@ static void ngx_http_egress_redact_headers(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_http_egress_lines_t *lines);
 static ngx_int_t ngx_http_egress_redact_buf(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_buf_t *b, ngx_chain_t ***last);
+static ngx_int_t ngx_http_egress_redact_hold(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_buf_t *b, size_t n);
 static ngx_int_t ngx_http_egress_redact_joined(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_buf_t *b, ngx_chain_t ***last);
 static ngx_int_t ngx_http_egress_redact_held(ngx_http_request_t *r,
@@ -379,25 +381,8 @@ ngx_http_egress_redact_buf(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         n = (ctx->nheld || b->last_buf) ? 0
             : ngx_egress_redact_tail(ctx->redact, b->pos, size);
 
-        if (n) {
-
-            /* what may be the start of a secret waits for what follows it */
-
-            if (ctx->held == NULL) {
-                ctx->held = ngx_http_egress_keep(r, ctx,
-                                                 2 * ctx->redact->max);
-                if (ctx->held == NULL) {
-                    return NGX_ERROR;
-                }
-            }
-
-            ngx_memcpy(ctx->held, b->last - n, n);
-            ctx->nheld = n;
-
-            /* the copy is wiped with the request, so is what it is of */
-
-            b->last -= n;
-            ngx_explicit_memzero(b->last, n);
+        if (n && ngx_http_egress_redact_hold(r, ctx, b, n) != NGX_OK) {
+            return NGX_ERROR;
         }
     }
 
@@ -425,6 +410,31 @@ ngx_http_egress_redact_buf(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     }
 
     return ngx_http_egress_redact_link(r, b, last);
+}
+
+
+/* what may be the start of a secret waits for what follows it */
+
+static ngx_int_t
+ngx_http_egress_redact_hold(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_buf_t *b, size_t n)
+{
+    if (ctx->held == NULL) {
+        ctx->held = ngx_http_egress_keep(r, ctx, 2 * ctx->redact->max);
+        if (ctx->held == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_memcpy(ctx->held, b->last - n, n);
+    ctx->nheld = n;
+
+    /* the copy is wiped with the request, so is what it is of */
+
+    b->last -= n;
+    ngx_explicit_memzero(b->last, n);
+
+    return NGX_OK;
 }
 
 
