@@ -717,7 +717,7 @@ void ngx_http_egress_note_status(ngx_http_request_t *r,
 
 
 /*
- * ngx_http_egress_redact.c: no answer gives a secret back, DESIGN 6.7.
+ * ngx_http_egress_spellings.c: what is looked for in an answer.
  */
 
 /* Prepares the tables of a worker; all memory of them is locked. */
@@ -734,6 +734,11 @@ ngx_int_t ngx_http_egress_redact_init(ngx_cycle_t *cycle,
 ngx_int_t ngx_http_egress_redact_note(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret,
     ngx_str_t *value);
+
+
+/*
+ * ngx_http_egress_redact.c: no answer gives a secret back, DESIGN 6.7.
+ */
 
 /*
  * Masks the fields of an answer and decides about its body: ctx->redacting is
