@@ -17,6 +17,8 @@ static void ngx_egress_classify_git(ngx_egress_request_t *req);
 
 static char *ngx_egress_rule_inspector(ngx_conf_t *cf,
     ngx_egress_rule_t *rule, ngx_str_t *value, ngx_uint_t n);
+static char *ngx_egress_rule_tools(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n);
 
 
 static struct {
@@ -433,8 +435,7 @@ static char *
 ngx_egress_rule_inspector(ngx_conf_t *cf, ngx_egress_rule_t *rule,
     ngx_str_t *value, ngx_uint_t n)
 {
-    ngx_str_t   *tool;
-    ngx_uint_t   i;
+    ngx_uint_t  i;
 
     if (n == 0) {
         return NGX_CONF_OK;
@@ -464,13 +465,24 @@ ngx_egress_rule_inspector(ngx_conf_t *cf, ngx_egress_rule_t *rule,
         return NGX_CONF_ERROR;
     }
 
+    return ngx_egress_rule_tools(cf, rule, &value[1], n - 1);
+}
+
+
+static char *
+ngx_egress_rule_tools(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n)
+{
+    ngx_str_t   *tool;
+    ngx_uint_t   i;
+
     if (ngx_array_init(&rule->tools, cf->pool, 4, sizeof(ngx_str_t))
         != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
 
-    for (i = 1; i < n; i++) {
+    for (i = 0; i < n; i++) {
 
         if (rule->inspector != NGX_EGRESS_INSPECT_JSON_RPC
             || ngx_strncmp(value[i].data, "tool=", 5) != 0

@@ -40,6 +40,8 @@ static char *ngx_http_egress_pass_fields(ngx_conf_t *cf,
 static ngx_uint_t ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf);
 static char *ngx_http_egress_proxy(ngx_conf_t *cf, const char *name,
     const char *one, const char *two);
+static ngx_array_t *ngx_http_egress_words(ngx_conf_t *cf,
+    const char **words);
 static ngx_command_t *ngx_http_egress_command(ngx_module_t *module,
     const char *name);
 static void *ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name);
@@ -422,9 +424,7 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
 {
     char           *rv;
     void           *plcf;
-    ngx_str_t      *value;
-    ngx_uint_t      i;
-    const char     *words[3];
+    const char     *words[4];
     ngx_array_t    *args, *saved;
     ngx_command_t  *cmd;
 
@@ -443,28 +443,14 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
         return NGX_CONF_ERROR;
     }
 
-    args = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
-    if (args == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
     words[0] = name;
     words[1] = one;
     words[2] = two;
+    words[3] = NULL;
 
-    for (i = 0; i < 3 && words[i]; i++) {
-        value = ngx_array_push(args);
-        if (value == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        value->len = ngx_strlen(words[i]);
-        value->data = ngx_pnalloc(cf->pool, value->len + 1);
-        if (value->data == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        ngx_cpystrn(value->data, (u_char *) words[i], value->len + 1);
+    args = ngx_http_egress_words(cf, words);
+    if (args == NULL) {
+        return NGX_CONF_ERROR;
     }
 
     plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
@@ -484,6 +470,37 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
                        "\"%s\" beside \"egress_pass\", which sets it", name);
 
     return NGX_CONF_ERROR;
+}
+
+
+static ngx_array_t *
+ngx_http_egress_words(ngx_conf_t *cf, const char **words)
+{
+    ngx_str_t    *value;
+    ngx_array_t  *args;
+
+    args = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
+    if (args == NULL) {
+        return NULL;
+    }
+
+    for ( /* void */ ; *words; words++) {
+
+        value = ngx_array_push(args);
+        if (value == NULL) {
+            return NULL;
+        }
+
+        value->len = ngx_strlen(*words);
+        value->data = ngx_pnalloc(cf->pool, value->len + 1);
+        if (value->data == NULL) {
+            return NULL;
+        }
+
+        ngx_cpystrn(value->data, (u_char *) *words, value->len + 1);
+    }
+
+    return args;
 }
 
 

@@ -190,7 +190,7 @@ ngx_http_egress_switched(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return 0;
     }
 
-    /* one line of each, and what is wanted in it */
+    /* one line of each, with what is wanted in it */
 
     upgrade = 0;
     accepted = 0;
