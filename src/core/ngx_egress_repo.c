@@ -83,9 +83,8 @@ ngx_egress_repo_check(ngx_egress_request_t *req)
         return NGX_EGRESS_ALLOWED;
     }
 
-    if (req->rule && (req->rule->inspector == NGX_EGRESS_INSPECT_GRAPHQL
-                      || req->rule->inspector == NGX_EGRESS_INSPECT_OCI))
-    {
+    if (req->rule && req->rule->inspector_repos) {
+
         /* what a query names is looked at once it has been read */
 
         return NGX_EGRESS_ALLOWED;

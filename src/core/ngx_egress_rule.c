@@ -9,11 +9,16 @@
 #include <ngx_egress.h>
 
 
-static void ngx_egress_classify_git(ngx_egress_request_t *req,
-    ngx_egress_rule_t *rule);
+static ngx_uint_t ngx_egress_rule_matches(ngx_egress_rule_t *rule,
+    ngx_egress_request_t *req, ngx_uint_t method);
+static ngx_uint_t ngx_egress_rule_decides(ngx_egress_rule_t *rule,
+    ngx_egress_request_t *req);
+static void ngx_egress_classify_git(ngx_egress_request_t *req);
 
 static char *ngx_egress_rule_inspector(ngx_conf_t *cf,
     ngx_egress_rule_t *rule, ngx_str_t *value, ngx_uint_t n);
+static char *ngx_egress_rule_tools(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n);
 
 
 static struct {
@@ -33,12 +38,15 @@ static struct {
 
 /* in the order of NGX_EGRESS_INSPECT_..., which begin with "none" */
 
-static ngx_str_t  ngx_egress_inspectors[] = {
-    ngx_string("graphql"),
-    ngx_string("lfs_batch"),
-    ngx_string("json_rpc"),
-    ngx_string("oci_scope"),
-    ngx_null_string
+static struct {
+    ngx_str_t   name;
+    ngx_uint_t  repos;      /* it tells repositories, too */
+} ngx_egress_inspectors[] = {
+    { ngx_string("graphql"), 1 },
+    { ngx_string("lfs_batch"), 0 },
+    { ngx_string("json_rpc"), 0 },
+    { ngx_string("oci_scope"), 1 },
+    { ngx_null_string, 0 }
 };
 
 
@@ -64,7 +72,7 @@ ngx_egress_method(ngx_str_t *method)
 void
 ngx_egress_classify(ngx_egress_request_t *req)
 {
-    ngx_uint_t          i, method, caseless;
+    ngx_uint_t          i, method;
     ngx_egress_rule_t  *rule;
 
     method = ngx_egress_method(&req->method);
@@ -73,78 +81,10 @@ ngx_egress_classify(ngx_egress_request_t *req)
 
     for (i = 0; i < req->bound->binding->rules.nelts; i++) {
 
-        if (!ngx_egress_rule_applies(&rule[i], req)) {
-            continue;
-        }
-
-        if (rule[i].type == NGX_EGRESS_RULE_GIT) {
-
-            if (ngx_egress_git_classify(&req->method, &req->target.canonical,
-                                        &req->target.query,
-                                        &req->content_type, rule[i].segments,
-                                        &req->git)
-                != NGX_OK)
-            {
-                continue;
-            }
-
-            ngx_egress_classify_git(req, &rule[i]);
-            return;
-        }
-
-        if (!ngx_egress_rule_method(&rule[i], &req->method, method)) {
-            continue;
-        }
-
-        /*
-         * What refuses is tried in each reading of the path that a server
-         * may have, what allows in the strictest one only (DESIGN 5.2, 6.2).
-         */
-
-        caseless = (rule[i].type == NGX_EGRESS_RULE_REFUSE
-                    || rule[i].type == NGX_EGRESS_RULE_WRITE);
-
-        if (!ngx_egress_rule_path(&rule[i], &req->target.canonical, caseless)
-            && !(caseless && req->target.encoded_slash
-                 && ngx_egress_rule_path(&rule[i], &req->target.folded, 1))
-            && !(caseless && req->target.bare.len != req->target.folded.len
-                 && ngx_egress_rule_path(&rule[i], &req->target.bare, 1)))
+        if (ngx_egress_rule_applies(&rule[i], req)
+            && ngx_egress_rule_matches(&rule[i], req, method)
+            && ngx_egress_rule_decides(&rule[i], req))
         {
-            continue;
-        }
-
-        if (rule[i].type == NGX_EGRESS_RULE_REFUSE && req->report) {
-
-            if (!req->refused) {
-                req->refused = 1;
-                req->told = &rule[i].text;
-            }
-
-            continue;
-        }
-
-        req->rule = &rule[i];
-
-        switch (rule[i].type) {
-
-        case NGX_EGRESS_RULE_READ:
-            req->inspector = rule[i].inspector;
-            req->class = req->inspector ? NGX_EGRESS_UNKNOWN
-                                        : NGX_EGRESS_READ;
-            return;
-
-        case NGX_EGRESS_RULE_ANONYMOUS:
-            req->class = NGX_EGRESS_READ;
-            req->anonymous = 1;
-            return;
-
-        case NGX_EGRESS_RULE_WRITE:
-            req->class = NGX_EGRESS_WRITE;
-            return;
-
-        default: /* NGX_EGRESS_RULE_REFUSE */
-            req->class = NGX_EGRESS_UNKNOWN;
-            req->refused = 1;
             return;
         }
     }
@@ -161,10 +101,91 @@ ngx_egress_classify(ngx_egress_request_t *req)
 }
 
 
-static void
-ngx_egress_classify_git(ngx_egress_request_t *req, ngx_egress_rule_t *rule)
+static ngx_uint_t
+ngx_egress_rule_matches(ngx_egress_rule_t *rule, ngx_egress_request_t *req,
+    ngx_uint_t method)
 {
+    ngx_uint_t            caseless;
+    ngx_egress_target_t  *target;
+
+    target = &req->target;
+
+    if (rule->type == NGX_EGRESS_RULE_GIT) {
+        return ngx_egress_git_classify(&req->method, &target->canonical,
+                                       &target->query, &req->content_type,
+                                       rule->segments, &req->git)
+               == NGX_OK;
+    }
+
+    if (!ngx_egress_rule_method(rule, &req->method, method)) {
+        return 0;
+    }
+
+    /*
+     * What refuses is tried in each reading of the path that a server may
+     * have, what allows in the strictest one only (DESIGN 5.2, 6.2).
+     */
+
+    caseless = (rule->type == NGX_EGRESS_RULE_REFUSE
+                || rule->type == NGX_EGRESS_RULE_WRITE);
+
+    return ngx_egress_rule_path(rule, &target->canonical, caseless)
+           || (caseless && target->encoded_slash
+               && ngx_egress_rule_path(rule, &target->folded, 1))
+           || (caseless && target->bare.len != target->folded.len
+               && ngx_egress_rule_path(rule, &target->bare, 1));
+}
+
+
+/* what a rule that matches says of the class; 0: the next ones tell it */
+
+static ngx_uint_t
+ngx_egress_rule_decides(ngx_egress_rule_t *rule, ngx_egress_request_t *req)
+{
+    if (rule->type == NGX_EGRESS_RULE_REFUSE && req->report) {
+
+        if (!req->refused) {
+            req->refused = 1;
+            req->told = &rule->text;
+        }
+
+        return 0;
+    }
+
     req->rule = rule;
+
+    switch (rule->type) {
+
+    case NGX_EGRESS_RULE_GIT:
+        ngx_egress_classify_git(req);
+        break;
+
+    case NGX_EGRESS_RULE_READ:
+        req->inspector = rule->inspector;
+        req->class = req->inspector ? NGX_EGRESS_UNKNOWN : NGX_EGRESS_READ;
+        break;
+
+    case NGX_EGRESS_RULE_ANONYMOUS:
+        req->class = NGX_EGRESS_READ;
+        req->anonymous = 1;
+        break;
+
+    case NGX_EGRESS_RULE_WRITE:
+        req->class = NGX_EGRESS_WRITE;
+        break;
+
+    default: /* NGX_EGRESS_RULE_REFUSE */
+        req->class = NGX_EGRESS_UNKNOWN;
+        req->refused = 1;
+    }
+
+    return 1;
+}
+
+
+static void
+ngx_egress_classify_git(ngx_egress_request_t *req)
+{
     req->is_git = 1;
     req->class = req->git.class;
 
@@ -414,8 +435,7 @@ static char *
 ngx_egress_rule_inspector(ngx_conf_t *cf, ngx_egress_rule_t *rule,
     ngx_str_t *value, ngx_uint_t n)
 {
-    ngx_str_t   *tool;
-    ngx_uint_t   i;
+    ngx_uint_t  i;
 
     if (n == 0) {
         return NGX_CONF_OK;
@@ -428,13 +448,14 @@ ngx_egress_rule_inspector(ngx_conf_t *cf, ngx_egress_rule_t *rule,
         return NGX_CONF_ERROR;
     }
 
-    for (i = 0; ngx_egress_inspectors[i].len; i++) {
-        if (ngx_egress_inspectors[i].len == value[0].len
-            && ngx_strncmp(ngx_egress_inspectors[i].data, value[0].data,
+    for (i = 0; ngx_egress_inspectors[i].name.len; i++) {
+        if (ngx_egress_inspectors[i].name.len == value[0].len
+            && ngx_strncmp(ngx_egress_inspectors[i].name.data, value[0].data,
                            value[0].len)
                == 0)
         {
             rule->inspector = i + 1;
+            rule->inspector_repos = ngx_egress_inspectors[i].repos;
         }
     }
 
@@ -444,13 +465,24 @@ ngx_egress_rule_inspector(ngx_conf_t *cf, ngx_egress_rule_t *rule,
         return NGX_CONF_ERROR;
     }
 
+    return ngx_egress_rule_tools(cf, rule, &value[1], n - 1);
+}
+
+
+static char *
+ngx_egress_rule_tools(ngx_conf_t *cf, ngx_egress_rule_t *rule,
+    ngx_str_t *value, ngx_uint_t n)
+{
+    ngx_str_t   *tool;
+    ngx_uint_t   i;
+
     if (ngx_array_init(&rule->tools, cf->pool, 4, sizeof(ngx_str_t))
         != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
 
-    for (i = 1; i < n; i++) {
+    for (i = 0; i < n; i++) {
 
         if (rule->inspector != NGX_EGRESS_INSPECT_JSON_RPC
             || ngx_strncmp(value[i].data, "tool=", 5) != 0

@@ -74,6 +74,7 @@ struct ngx_egress_rule_s {
     unsigned                  anchored:1;   /* the whole path is given */
     unsigned                  on:1;
     unsigned                  all_tools:1;
+    unsigned                  inspector_repos:1;    /* it tells them, too */
 };
 
 
@@ -210,7 +211,10 @@ ngx_int_t ngx_egress_repo_parse(ngx_egress_repo_t *repo, ngx_str_t *value);
  */
 ngx_uint_t ngx_egress_repo_check(ngx_egress_request_t *req);
 
-/* The same by the roots of a GraphQL query (wire.md B6). */
+/*
+ * The same by the repositories that a body or a query tells, the roots of a
+ * GraphQL query for one (wire.md B6); what tells of none passes.
+ */
 ngx_uint_t ngx_egress_repo_check_body(ngx_egress_request_t *req,
     ngx_egress_body_t *body);
 

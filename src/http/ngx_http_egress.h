@@ -291,6 +291,26 @@ ngx_connection_t *ngx_http_egress_connection(ngx_http_request_t *r);
 
 
 /*
+ * ngx_http_egress_target.c: where a request goes.
+ */
+
+/*
+ * The handshake, the authority and the binding must name the same host
+ * (DESIGN 1, 6.1); in base-URL mode the location names the binding.  Sets
+ * ctx->req.bound; returns a reason.
+ */
+ngx_uint_t ngx_http_egress_host(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+/*
+ * Once the host is known: the target, by which its binding is chosen.  Sets
+ * ctx->req.target; returns a reason.
+ */
+ngx_uint_t ngx_http_egress_target(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+
+
+/*
  * ngx_http_egress_inspect.c: bodies that tell what a request does, DESIGN 6.4.
  */
 
@@ -382,6 +402,12 @@ void ngx_http_egress_role_set(ngx_http_egress_ctx_t *ctx);
 ngx_uint_t ngx_http_egress_role(ngx_http_egress_ctx_t *ctx);
 
 /*
+ * Judges the class and the repositories, as far as they are known: once by the
+ * header, and where a body has a say, once more when that was inspected.
+ */
+ngx_uint_t ngx_http_egress_judge(ngx_http_egress_ctx_t *ctx);
+
+/*
  * Under "mode report" makes NGX_EGRESS_ALLOWED of a reason that is only told
  * then, and notes the first one in ctx->would; any other is returned as it is.
  */
@@ -424,6 +450,61 @@ ngx_chain_t *ngx_http_egress_env(ngx_http_request_t *r,
 /* The same for "/policy.json". */
 ngx_chain_t *ngx_http_egress_policy(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+
+
+/*
+ * Header fields of a request or an answer, which nginx keeps in parts.  They
+ * are walked over by
+ *
+ *     for (h = ngx_http_egress_first(&walk, list);
+ *          h;
+ *          h = ngx_http_egress_next(&walk))
+ */
+
+typedef struct {
+    ngx_list_part_t               *part;
+    ngx_table_elt_t               *next;
+    ngx_table_elt_t               *last;        /* behind those of the part */
+} ngx_http_egress_walk_t;
+
+
+static ngx_inline ngx_table_elt_t *ngx_http_egress_next(
+    ngx_http_egress_walk_t *walk);
+static ngx_inline ngx_table_elt_t *ngx_http_egress_first(
+    ngx_http_egress_walk_t *walk, ngx_list_t *list);
+
+
+/* The next field, or NULL; none may have been added since the first one. */
+
+static ngx_inline ngx_table_elt_t *
+ngx_http_egress_next(ngx_http_egress_walk_t *walk)
+{
+    while (walk->next == walk->last) {
+
+        if (walk->part->next == NULL) {
+            return NULL;
+        }
+
+        walk->part = walk->part->next;
+        walk->next = walk->part->elts;
+        walk->last = walk->next + walk->part->nelts;
+    }
+
+    return walk->next++;
+}
+
+
+/* Begins a walk: the first field, or NULL. */
+
+static ngx_inline ngx_table_elt_t *
+ngx_http_egress_first(ngx_http_egress_walk_t *walk, ngx_list_t *list)
+{
+    walk->part = &list->part;
+    walk->next = list->part.elts;
+    walk->last = walk->next + list->part.nelts;
+
+    return ngx_http_egress_next(walk);
+}
 
 
 /*
@@ -475,6 +556,11 @@ ngx_uint_t ngx_http_egress_tripwire(ngx_http_request_t *r,
 /* Looks once more whether the secrets that were decided on may be used. */
 ngx_uint_t ngx_http_egress_credential_state(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+
+/*
+ * ngx_http_egress_field.c: bound fields of the upstream request, and copies of
+ * secrets.
+ */
 
 /*
  * The value of a bound field while the upstream request is built, and nothing
@@ -631,7 +717,7 @@ void ngx_http_egress_note_status(ngx_http_request_t *r,
 
 
 /*
- * ngx_http_egress_redact.c: no answer gives a secret back, DESIGN 6.7.
+ * ngx_http_egress_spellings.c: what is looked for in an answer.
  */
 
 /* Prepares the tables of a worker; all memory of them is locked. */
@@ -648,6 +734,11 @@ ngx_int_t ngx_http_egress_redact_init(ngx_cycle_t *cycle,
 ngx_int_t ngx_http_egress_redact_note(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_secret_t *secret,
     ngx_str_t *value);
+
+
+/*
+ * ngx_http_egress_redact.c: no answer gives a secret back, DESIGN 6.7.
+ */
 
 /*
  * Masks the fields of an answer and decides about its body: ctx->redacting is

@@ -14,19 +14,15 @@
 #define NGX_HTTP_EGRESS_SPARE  256
 
 
+static ngx_int_t ngx_http_egress_resume(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_decide(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_uint_t ngx_http_egress_header_reason(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_int_t ngx_http_egress_decided(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_uint_t reason);
 static ngx_int_t ngx_http_egress_go(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
-static ngx_uint_t ngx_http_egress_host(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx);
-static ngx_uint_t ngx_http_egress_absolute_form(ngx_http_request_t *r,
-    ngx_egress_host_t *host);
-static ngx_uint_t ngx_http_egress_base_url(ngx_http_request_t *r,
-    ngx_http_egress_ctx_t *ctx, ngx_str_t *target);
-static ngx_uint_t ngx_http_egress_target(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_uint_t ngx_http_egress_classify(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
@@ -47,6 +43,7 @@ static ngx_uint_t              ngx_http_egress_nspare;
 ngx_int_t
 ngx_http_egress_handler(ngx_http_request_t *r)
 {
+    ngx_int_t                    rc;
     ngx_http_egress_ctx_t       *ctx;
     ngx_http_egress_loc_conf_t  *elcf;
 
@@ -54,38 +51,13 @@ ngx_http_egress_handler(ngx_http_request_t *r)
 
     ctx = ngx_http_egress_get_ctx(r);
 
-    if (ctx && ctx->waiting) {
+    if (ctx && (ctx->waiting || ctx->reading)) {
 
-        ctx->waiting = 0;
+        rc = ngx_http_egress_resume(r, ctx);
 
-        if (ctx->resolved) {
-
-            /* the host has been resolved, or it can't be */
-
-            return ngx_http_egress_go(r, ctx);
+        if (rc != NGX_OK) {
+            return rc;
         }
-
-        /* the request came here by another way, post_action for one */
-
-        ngx_resolve_name_done(ctx->resolving);
-        ctx->resolving = NULL;
-    }
-
-    if (ctx && ctx->reading) {
-
-        ctx->reading = 0;
-
-        if (ctx->read) {
-
-            /* the body that tells the class is there */
-
-            return ngx_http_egress_decided(r, ctx,
-                                           ngx_http_egress_inspected(r, ctx));
-        }
-
-        /* by another way, and half of the body has been read */
-
-        return ngx_http_egress_refuse(r, ctx, NGX_EGRESS_MALFORMED_REQUEST);
     }
 
     /*
@@ -125,16 +97,51 @@ ngx_http_egress_handler(ngx_http_request_t *r)
 }
 
 
-/*
- * In the order of DESIGN 4.5: where several reasons to refuse apply the
- * first one is told.
- */
+/* NGX_OK: the request came here by another way, post_action for one */
+
+static ngx_int_t
+ngx_http_egress_resume(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
+{
+    if (ctx->waiting) {
+
+        ctx->waiting = 0;
+
+        if (ctx->resolved) {
+
+            /* the host has been resolved, or it can't be */
+
+            return ngx_http_egress_go(r, ctx);
+        }
+
+        ngx_resolve_name_done(ctx->resolving);
+        ctx->resolving = NULL;
+    }
+
+    if (!ctx->reading) {
+        return NGX_OK;
+    }
+
+    ctx->reading = 0;
+
+    if (ctx->read) {
+
+        /* the body that tells the class is there */
+
+        return ngx_http_egress_decided(r, ctx,
+                                       ngx_http_egress_inspected(r, ctx));
+    }
+
+    /* by another way, and half of the body has been read */
+
+    return ngx_http_egress_refuse(r, ctx, NGX_EGRESS_MALFORMED_REQUEST);
+}
+
 
 static ngx_int_t
 ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
     ngx_int_t   rc;
-    ngx_uint_t  identity, reason;
+    ngx_uint_t  reason;
 
     if (ctx->decided) {
         ngx_http_egress_restore(ctx);
@@ -147,6 +154,36 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     if (ngx_http_egress_scan_headers(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+
+    reason = ngx_http_egress_header_reason(r, ctx);
+
+    if (reason == NGX_EGRESS_ALLOWED && ctx->req.inspector) {
+
+        /* nothing in its header refuses it: now its body is read */
+
+        rc = ngx_http_egress_inspect(r, ctx);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        reason = ctx->inspect_reason;
+    }
+
+    return ngx_http_egress_decided(r, ctx, reason);
+}
+
+
+/*
+ * In the order of DESIGN 4.5: where several reasons to refuse apply the
+ * first one is told.
+ */
+
+static ngx_uint_t
+ngx_http_egress_header_reason(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t  identity, reason;
 
     identity = ngx_http_egress_identify(r, ctx);
 
@@ -194,20 +231,7 @@ ngx_http_egress_decide(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         reason = NGX_EGRESS_AUTH_LOOP;
     }
 
-    if (reason == NGX_EGRESS_ALLOWED && ctx->req.inspector) {
-
-        /* nothing in its header refuses it: now its body is read */
-
-        rc = ngx_http_egress_inspect(r, ctx);
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        reason = ctx->inspect_reason;
-    }
-
-    return ngx_http_egress_decided(r, ctx, reason);
+    return reason;
 }
 
 
@@ -270,286 +294,6 @@ ngx_http_egress_go(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 }
 
 
-/*
- * The handshake, the authority and the binding must name the same host
- * (DESIGN 1, 6.1); in base-URL mode the location names the binding.
- */
-
-static ngx_uint_t
-ngx_http_egress_host(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
-{
-    ngx_str_t                   *name;
-    ngx_egress_host_t            host;
-    ngx_egress_bound_t         **bounds;
-    ngx_http_egress_loc_conf_t  *elcf;
-
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
-
-    if (elcf->binding) {
-        bounds = elcf->binding->hosts.elts;
-
-        ctx->via = NGX_EGRESS_VIA_BASE_URL;
-        ctx->req.bound = bounds[0];
-        ctx->host = bounds[0]->name->sn.str;
-        ctx->port = bounds[0]->port;
-
-        return r->http_version < NGX_HTTP_VERSION_10
-               ? NGX_EGRESS_MALFORMED_REQUEST : NGX_EGRESS_ALLOWED;
-    }
-
-    ctx->via = NGX_EGRESS_VIA_DIRECT;
-    ctx->record = ngx_egress_record_get(ngx_http_egress_connection(r)->pool);
-
-    if (ctx->record) {
-        ctx->via = ctx->record->via;
-    }
-
-    if (r->headers_in.host == NULL
-        || r->http_version < NGX_HTTP_VERSION_10)
-    {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    name = (ctx->record && ctx->record->name) ? &ctx->record->name->sn.str
-                                              : NULL;
-
-    if (name && r->headers_in.host->value.len == name->len
-        && ngx_memcmp(r->headers_in.host->value.data, name->data, name->len)
-           == 0)
-    {
-        /* the name that was parsed at the handshake, letter by letter */
-
-        host.port = NGX_EGRESS_PORT;
-        host.len = name->len;
-        ngx_memcpy(host.name, name->data, name->len);
-
-    } else if (ngx_egress_host_parse(&r->headers_in.host->value,
-                                     NGX_EGRESS_HOST_AUTHORITY,
-                                     NGX_EGRESS_PORT, &host)
-               != NGX_OK)
-    {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    ctx->port = host.port;
-    ctx->host.len = host.len;
-    ctx->host.data = ngx_pnalloc(r->pool, host.len);
-    if (ctx->host.data == NULL) {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    ngx_memcpy(ctx->host.data, host.name, host.len);
-
-    if (r->host_start && r->http_version <= NGX_HTTP_VERSION_11
-        && ngx_http_egress_absolute_form(r, &host) != NGX_EGRESS_ALLOWED)
-    {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    if (name == NULL) {
-
-        /* "egress_pass" without a binding serves terminators only */
-
-        return NGX_EGRESS_HOST_MISMATCH;
-    }
-
-    if (name->len != host.len
-        || ngx_memcmp(name->data, host.name, host.len) != 0)
-    {
-        return NGX_EGRESS_HOST_MISMATCH;
-    }
-
-    /* a port that the client told the gateway is the port of the request */
-
-    if (ctx->record->port && ctx->record->port != host.port) {
-        return NGX_EGRESS_HOST_MISMATCH;
-    }
-
-    ctx->req.bound = ngx_egress_bound_find(ctx->record->name, host.port);
-
-    if (ctx->req.bound == NULL) {
-        return NGX_EGRESS_HOST_MISMATCH;
-    }
-
-    return NGX_EGRESS_ALLOWED;
-}
-
-
-/* an absolute-form target must agree with Host (RFC 9112, 3.2.2; X-11) */
-
-static ngx_uint_t
-ngx_http_egress_absolute_form(ngx_http_request_t *r, ngx_egress_host_t *host)
-{
-    u_char            *p, *last;
-    ngx_str_t          authority;
-    ngx_egress_host_t  target;
-
-    if (r->schema_start == NULL
-        || r->schema_end - r->schema_start != 5
-        || ngx_strncasecmp(r->schema_start, (u_char *) "https", 5) != 0)
-    {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    last = r->request_line.data + r->request_line.len;
-
-    for (p = r->host_start; p < last; p++) {
-        if (*p == '/' || *p == '?' || *p == ' ') {
-            break;
-        }
-    }
-
-    authority.data = r->host_start;
-    authority.len = p - r->host_start;
-
-    if (ngx_egress_host_parse(&authority, NGX_EGRESS_HOST_AUTHORITY,
-                              NGX_EGRESS_PORT, &target)
-        != NGX_OK
-        || target.len != host->len || target.port != host->port
-        || ngx_memcmp(target.name, host->name, host->len) != 0)
-    {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    return NGX_EGRESS_ALLOWED;
-}
-
-
-/*
- * Cuts the location's prefix from the raw target.  nginx has chosen the
- * location by the decoded path: the raw one must begin the same way.
- */
-
-static ngx_uint_t
-ngx_http_egress_base_url(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
-    ngx_str_t *target)
-{
-    u_char                      *p;
-    size_t                       len;
-    ngx_http_egress_loc_conf_t  *elcf;
-
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_egress_module);
-
-    len = elcf->prefix.len;
-
-    if (len && elcf->prefix.data[len - 1] == '/' && !elcf->exact) {
-        len--;
-    }
-
-    if (target->len < len
-        || ngx_memcmp(target->data, elcf->prefix.data, len) != 0)
-    {
-        return NGX_EGRESS_PATH_REFUSED;
-    }
-
-    p = target->data + len;
-
-    if (p == target->data + target->len || *p == '?') {
-
-        p = ngx_pnalloc(r->pool, target->len - len + 1);
-        if (p == NULL) {
-            return NGX_EGRESS_PATH_REFUSED;
-        }
-
-        *p = '/';
-        ngx_memcpy(p + 1, target->data + len, target->len - len);
-
-        target->data = p;
-        target->len = target->len - len + 1;
-
-    } else if (*p == '/' && !elcf->exact) {
-        target->data = p;
-        target->len -= len;
-
-    } else {
-        return NGX_EGRESS_PATH_REFUSED;
-    }
-
-    ctx->unparsed_uri = r->unparsed_uri;
-    ctx->uri_saved = 1;
-
-    r->unparsed_uri = *target;
-
-    return NGX_EGRESS_ALLOWED;
-}
-
-
-static ngx_uint_t
-ngx_http_egress_target(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
-{
-    u_char               *buf;
-    ngx_str_t             target;
-    ngx_uint_t            reason, credentialed;
-    ngx_egress_target_t  *t;
-
-    target = r->unparsed_uri;
-    t = &ctx->req.target;
-
-    /* after a rewrite nginx would send another target than the one judged */
-
-    if (!r->valid_unparsed_uri) {
-        return NGX_EGRESS_PATH_REFUSED;
-    }
-
-    if (ctx->via == NGX_EGRESS_VIA_BASE_URL) {
-        reason = ngx_http_egress_base_url(r, ctx, &target);
-
-        if (reason != NGX_EGRESS_ALLOWED) {
-            return reason;
-        }
-    }
-
-    buf = ngx_pnalloc(r->pool, 3 * target.len + 1);
-    if (buf == NULL) {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    switch (ngx_egress_target_parse(&target, buf, t)) {
-
-    case NGX_OK:
-        break;
-
-    case NGX_DECLINED:
-        return NGX_EGRESS_PATH_REFUSED;
-
-    default: /* NGX_ERROR */
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    ctx->path = t->path;
-
-    if (ctx->content_types > 1) {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    /* a body that a server may or may not read as the next request */
-
-    if ((r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD|NGX_HTTP_OPTIONS))
-        && (r->headers_in.content_length_n > 0 || r->headers_in.chunked))
-    {
-        return NGX_EGRESS_MALFORMED_REQUEST;
-    }
-
-    if (ctx->via != NGX_EGRESS_VIA_BASE_URL) {
-        ctx->req.bound = ngx_egress_bound_match(ctx->req.bound, &t->canonical,
-                                                &credentialed);
-
-    } else {
-        credentialed =
-             ngx_egress_prefix_match(&ctx->req.bound->binding->path_prefix,
-                                     &t->canonical, 0);
-    }
-
-    ctx->req.credentialed = credentialed;
-
-    if (t->encoded_slash && !ngx_egress_encoded_slash_allowed(&ctx->req)) {
-        return NGX_EGRESS_PATH_REFUSED;
-    }
-
-    return NGX_EGRESS_ALLOWED;
-}
-
-
 static ngx_uint_t
 ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
@@ -591,21 +335,7 @@ ngx_http_egress_classify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
 
-    if (req->inspector == NGX_EGRESS_INSPECT_NONE) {
-        reason = ngx_http_egress_report(ctx,
-                                        ngx_egress_class_reason(req, NULL));
-    }
-
-    if (reason == NGX_EGRESS_ALLOWED) {
-        reason = ngx_http_egress_report(ctx, ngx_egress_repo_check(req));
-    }
-
-    if (reason == NGX_EGRESS_ALLOWED && ctx->said) {
-        reason = ngx_egress_repo_check_body(req, ctx->said);
-        reason = ngx_http_egress_report(ctx, reason);
-    }
-
-    return reason;
+    return ngx_http_egress_judge(ctx);
 }
 
 

@@ -32,6 +32,7 @@ static void ngx_http_egress_env_no_proxy(ngx_http_egress_env_t *env);
 static ngx_uint_t ngx_http_egress_env_ends(ngx_rbtree_t *names,
     ngx_str_t *end);
 static void ngx_http_egress_env_java(ngx_http_egress_env_t *env);
+static void ngx_http_egress_env_bindings(ngx_http_egress_env_t *env);
 static void ngx_http_egress_env_binding(ngx_http_egress_env_t *env,
     ngx_egress_binding_t *binding);
 static ngx_str_t *ngx_http_egress_env_placeholder(ngx_http_egress_env_t *env,
@@ -94,12 +95,8 @@ ngx_http_egress_env(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_identity_t *identity)
 {
     ngx_str_t               text;
-    ngx_uint_t              i;
     ngx_chain_t            *head, *bundle, *tail;
-    ngx_egress_binding_t  **bindings;
     ngx_http_egress_env_t   env;
-
-    u_char  count[NGX_INT_T_LEN];
 
     ngx_memzero(&env, sizeof(ngx_http_egress_env_t));
 
@@ -125,20 +122,7 @@ ngx_http_egress_env(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_http_egress_env_tail(&env);
     ngx_http_egress_env_proxies(&env);
 
-    bindings = ctx->conf->bindings.elts;
-
-    for (i = 0; i < ctx->conf->bindings.nelts; i++) {
-        if (ngx_egress_role_uses(ctx->role, bindings[i])) {
-            ngx_http_egress_env_binding(&env, bindings[i]);
-        }
-    }
-
-    if (env.pairs) {
-        text.data = count;
-        text.len = ngx_sprintf(count, "%ui", env.pairs) - count;
-
-        ngx_http_egress_env_set(&env, "GIT_CONFIG_COUNT", &text);
-    }
+    ngx_http_egress_env_bindings(&env);
 
     ngx_http_egress_env_puts(&env,
         "else\n"
@@ -413,6 +397,34 @@ ngx_http_egress_env_java(ngx_http_egress_env_t *env)
                 - p;
 
     ngx_http_egress_env_set(env, "JAVA_TOOL_OPTIONS", &value);
+}
+
+
+static void
+ngx_http_egress_env_bindings(ngx_http_egress_env_t *env)
+{
+    ngx_str_t               text;
+    ngx_uint_t              i;
+    ngx_egress_conf_t      *ecf;
+    ngx_egress_binding_t  **bindings;
+
+    u_char  count[NGX_INT_T_LEN];
+
+    ecf = env->ctx->conf;
+    bindings = ecf->bindings.elts;
+
+    for (i = 0; i < ecf->bindings.nelts; i++) {
+        if (ngx_egress_role_uses(env->ctx->role, bindings[i])) {
+            ngx_http_egress_env_binding(env, bindings[i]);
+        }
+    }
+
+    if (env->pairs) {
+        text.data = count;
+        text.len = ngx_sprintf(count, "%ui", env->pairs) - count;
+
+        ngx_http_egress_env_set(env, "GIT_CONFIG_COUNT", &text);
+    }
 }
 
 

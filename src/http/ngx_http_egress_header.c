@@ -74,43 +74,31 @@ ngx_int_t
 ngx_http_egress_scan_headers(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t                    i;
-    ngx_list_part_t              *part;
     ngx_table_elt_t              *h;
+    ngx_http_egress_walk_t        walk;
     ngx_http_egress_name_t       *name;
     ngx_http_egress_main_conf_t  *emcf;
 
     emcf = ngx_http_get_module_main_conf(r, ngx_http_egress_module);
 
-    part = &r->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (&h[i] == r->headers_in.host) {
+    for (h = ngx_http_egress_first(&walk, &r->headers_in.headers);
+         h;
+         h = ngx_http_egress_next(&walk))
+    {
+        if (h == r->headers_in.host) {
 
             /* each request has it, and it is judged elsewhere */
 
             continue;
         }
 
-        name = ngx_http_egress_header_name(emcf, &h[i]);
+        name = ngx_http_egress_header_name(emcf, h);
 
         if (name == NULL) {
             continue;
         }
 
-        ngx_http_egress_scan_header(r, ctx, name, &h[i]);
+        ngx_http_egress_scan_header(r, ctx, name, h);
     }
 
     if (!ctx->connection_upgrade) {
@@ -313,10 +301,9 @@ ngx_int_t
 ngx_http_egress_filter_headers(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t                    i;
     ngx_list_t                    list;
-    ngx_list_part_t              *part;
     ngx_table_elt_t              *h, *copy;
+    ngx_http_egress_walk_t        walk;
     ngx_http_egress_main_conf_t  *emcf;
 
     if (ctx->upgrade.len == 0) {
@@ -340,22 +327,11 @@ ngx_http_egress_filter_headers(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    part = &r->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (ngx_http_egress_header_removed(r, emcf, ctx, &h[i])) {
+    for (h = ngx_http_egress_first(&walk, &r->headers_in.headers);
+         h;
+         h = ngx_http_egress_next(&walk))
+    {
+        if (ngx_http_egress_header_removed(r, emcf, ctx, h)) {
             continue;
         }
 
@@ -364,7 +340,7 @@ ngx_http_egress_filter_headers(ngx_http_request_t *r,
             return NGX_ERROR;
         }
 
-        *copy = h[i];
+        *copy = *h;
     }
 
     ctx->headers = r->headers_in.headers;
@@ -442,34 +418,22 @@ ngx_http_egress_header_nominated(ngx_http_request_t *r,
 {
     u_char                  *p, *last;
     ngx_str_t                token;
-    ngx_uint_t               i;
-    ngx_list_part_t         *part;
     ngx_table_elt_t         *conn;
+    ngx_http_egress_walk_t   walk;
     ngx_http_egress_name_t  *name;
 
-    part = &r->headers_in.headers.part;
-    conn = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return 0;
-            }
-
-            part = part->next;
-            conn = part->elts;
-            i = 0;
-        }
-
-        name = ngx_http_egress_header_name(emcf, &conn[i]);
+    for (conn = ngx_http_egress_first(&walk, &r->headers_in.headers);
+         conn;
+         conn = ngx_http_egress_next(&walk))
+    {
+        name = ngx_http_egress_header_name(emcf, conn);
 
         if (name == NULL || name->kind != NGX_HTTP_EGRESS_NAME_CONNECTION) {
             continue;
         }
 
-        p = conn[i].value.data;
-        last = p + conn[i].value.len;
+        p = conn->value.data;
+        last = p + conn->value.len;
 
         while (ngx_http_egress_token(&p, last, &token)) {
             if (token.len == h->key.len
@@ -479,6 +443,8 @@ ngx_http_egress_header_nominated(ngx_http_request_t *r,
             }
         }
     }
+
+    return 0;
 }
 
 

@@ -137,9 +137,9 @@ static ngx_int_t
 ngx_http_egress_credentials_find(ngx_http_request_t *r,
     ngx_table_elt_t **found)
 {
-    ngx_uint_t        i, n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_uint_t               n;
+    ngx_table_elt_t         *h;
+    ngx_http_egress_walk_t   walk;
 
     static ngx_str_t  names[] = {
         ngx_string("authorization"),
@@ -148,43 +148,33 @@ ngx_http_egress_credentials_find(ngx_http_request_t *r,
 
     *found = NULL;
 
-    part = &r->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i == part->nelts) {
-
-            if (part->next == NULL) {
-                return NGX_OK;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
+    for (h = ngx_http_egress_first(&walk, &r->headers_in.headers);
+         h;
+         h = ngx_http_egress_next(&walk))
+    {
         for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
 
-            if (h[i].key.len != names[n].len
-                || ngx_strncasecmp(h[i].key.data, names[n].data, names[n].len)
+            if (h->key.len != names[n].len
+                || ngx_strncasecmp(h->key.data, names[n].data, names[n].len)
                    != 0)
             {
                 continue;
             }
 
             if (*found
-                && ((*found)->value.len != h[i].value.len
-                    || ngx_memcmp((*found)->value.data, h[i].value.data,
-                                  h[i].value.len)
+                && ((*found)->value.len != h->value.len
+                    || ngx_memcmp((*found)->value.data, h->value.data,
+                                  h->value.len)
                        != 0))
             {
                 return NGX_ERROR;
             }
 
-            *found = &h[i];
+            *found = h;
         }
     }
+
+    return NGX_OK;
 }
 
 

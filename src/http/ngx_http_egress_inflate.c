@@ -24,7 +24,6 @@ struct ngx_http_egress_inflate_s {
     ngx_uint_t                nbufs;
     unsigned                  gzip:1;
     unsigned                  begun:1;      /* some octets were inflated */
-    unsigned                  raw:1;        /* deflate without a header */
     unsigned                  pending:1;    /* more comes without input */
     unsigned                  ended:1;
     unsigned                  last:1;
@@ -32,8 +31,12 @@ struct ngx_http_egress_inflate_s {
 };
 
 
-static ngx_int_t ngx_http_egress_inflate_next(
+static ngx_int_t ngx_http_egress_inflate_fill(
     ngx_http_egress_inflate_t *state, ngx_buf_t *b);
+static ngx_int_t ngx_http_egress_inflate_next(
+    ngx_http_egress_inflate_t *state, ngx_buf_t *from, ngx_buf_t *b);
+static int ngx_http_egress_inflate_piece(ngx_http_egress_inflate_t *state,
+    ngx_buf_t *from);
 static ngx_int_t ngx_http_egress_inflate_failed(
     ngx_http_egress_inflate_t *state, const char *why);
 static ngx_buf_t *ngx_http_egress_inflate_buf(
@@ -123,7 +126,6 @@ ngx_http_egress_inflate(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_chain_t **out)
 {
     ngx_buf_t                  *b;
-    ngx_uint_t                  flush;
     ngx_chain_t                *cl;
     ngx_http_egress_inflate_t  *state;
 
@@ -150,25 +152,8 @@ ngx_http_egress_inflate(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         return cl ? NGX_ERROR : NGX_OK;
     }
 
-    flush = 0;
-
-    while (state->in && b->last < b->end) {
-
-        if (ngx_http_egress_inflate_next(state, b) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        if (state->pending || state->in->buf->pos < state->in->buf->last) {
-            break;
-        }
-
-        flush |= state->in->buf->flush;
-
-        if (state->in->buf->last_buf) {
-            state->last = 1;
-        }
-
-        state->in = state->in->next;
+    if (ngx_http_egress_inflate_fill(state, b) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     if (state->last && state->in == NULL && b->last < b->end) {
@@ -182,8 +167,6 @@ ngx_http_egress_inflate(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
         r->connection->buffered &= ~NGX_HTTP_GZIP_BUFFERED;
     }
-
-    b->flush = flush ? 1 : 0;
 
     if (b->last == b->pos) {
         b->temporary = 0;
@@ -200,13 +183,44 @@ ngx_http_egress_inflate(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
 
 
 static ngx_int_t
-ngx_http_egress_inflate_next(ngx_http_egress_inflate_t *state, ngx_buf_t *b)
+ngx_http_egress_inflate_fill(ngx_http_egress_inflate_t *state, ngx_buf_t *b)
 {
-    int         rc;
     ngx_buf_t  *from;
-    z_stream   *stream;
 
-    from = state->in->buf;
+    while (state->in && b->last < b->end) {
+
+        from = state->in->buf;
+
+        if (ngx_http_egress_inflate_next(state, from, b) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (state->pending || from->pos < from->last) {
+            break;
+        }
+
+        if (from->flush) {
+            b->flush = 1;
+        }
+
+        if (from->last_buf) {
+            state->last = 1;
+        }
+
+        state->in = state->in->next;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_egress_inflate_next(ngx_http_egress_inflate_t *state,
+    ngx_buf_t *from, ngx_buf_t *b)
+{
+    int        rc;
+    z_stream  *stream;
+
     stream = &state->stream;
 
     if (!ngx_buf_in_memory(from)) {
@@ -236,24 +250,7 @@ ngx_http_egress_inflate_next(ngx_http_egress_inflate_t *state, ngx_buf_t *b)
             break;
         }
 
-        rc = inflate(stream, Z_SYNC_FLUSH);
-
-        if (rc == Z_DATA_ERROR && !state->gzip && !state->raw
-            && !state->begun && stream->total_out == 0)
-        {
-            /* what many servers call deflate has no header (RFC 1950) */
-
-            state->raw = 1;
-
-            if (inflateReset2(stream, -MAX_WBITS) != Z_OK) {
-                return NGX_ERROR;
-            }
-
-            stream->next_in = from->pos;
-            stream->avail_in = from->last - from->pos;
-
-            continue;
-        }
+        rc = ngx_http_egress_inflate_piece(state, from);
 
         state->begun = 1;
         state->pending = (stream->avail_out == 0 && rc != Z_STREAM_END);
@@ -272,6 +269,38 @@ ngx_http_egress_inflate_next(ngx_http_egress_inflate_t *state, ngx_buf_t *b)
     from->pos = stream->next_in;
 
     return NGX_OK;
+}
+
+
+/* what many servers call deflate has no header (RFC 1950) */
+
+static int
+ngx_http_egress_inflate_piece(ngx_http_egress_inflate_t *state,
+    ngx_buf_t *from)
+{
+    int        rc;
+    z_stream  *stream;
+
+    stream = &state->stream;
+
+    rc = inflate(stream, Z_SYNC_FLUSH);
+
+    if (rc != Z_DATA_ERROR || state->gzip || state->begun
+        || stream->total_out)
+    {
+        return rc;
+    }
+
+    rc = inflateReset2(stream, -MAX_WBITS);
+
+    if (rc != Z_OK) {
+        return rc;
+    }
+
+    stream->next_in = from->pos;
+    stream->avail_in = from->last - from->pos;
+
+    return inflate(stream, Z_SYNC_FLUSH);
 }
 
 

@@ -23,12 +23,22 @@ struct ngx_http_egress_budget_s {
 };
 
 
+static ngx_int_t ngx_http_egress_query_graphql(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t safe);
+static ngx_int_t ngx_http_egress_query_lfs(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t safe);
+static ngx_int_t ngx_http_egress_query_oci(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t safe);
+static ngx_int_t ngx_http_egress_query_json_rpc(ngx_http_request_t *r,
+    ngx_uint_t safe);
 static ngx_int_t ngx_http_egress_inspect_by_query(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_inspect_repo(ngx_http_egress_ctx_t *ctx);
 static ngx_egress_body_t *ngx_http_egress_inspect_said(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static ngx_uint_t ngx_http_egress_inspect_header(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx);
+static ngx_int_t ngx_http_egress_inspect_start(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 static void ngx_http_egress_inspect_begin(ngx_http_request_t *r);
 static void ngx_http_egress_inspect_handler(ngx_http_request_t *r);
@@ -46,6 +56,8 @@ static ngx_int_t ngx_http_egress_inspect_body(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_str_t *body);
 static ngx_int_t ngx_http_egress_budget_get(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
+static ngx_http_egress_budget_t *ngx_http_egress_budget(ngx_str_t *name,
+    ngx_log_t *log);
 static void ngx_http_egress_budget_cleanup(void *data);
 
 
@@ -59,13 +71,13 @@ ngx_int_t
 ngx_http_egress_inspect_query(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t             safe, done;
+    ngx_int_t              rc;
+    ngx_uint_t             safe;
     ngx_egress_request_t  *req;
 
     req = &ctx->req;
 
     safe = (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD|NGX_HTTP_OPTIONS)) != 0;
-    done = safe;
 
     /* without a query it is the schema, a session's stream, or no scope */
 
@@ -74,75 +86,98 @@ ngx_http_egress_inspect_query(ngx_http_request_t *r,
     switch (req->inspector) {
 
     case NGX_EGRESS_INSPECT_GRAPHQL:
-
-        if (req->target.query.len == 0) {
-            break;
-        }
-
-        /*
-         * Servers may take what they execute from either place: beside a body
-         * nothing may stand in the target, since a parameter of any name may
-         * be one that decides, the key of a stored query for one.
-         */
-
-        if (!safe || ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK) {
-            goto unknown;
-        }
-
+        rc = ngx_http_egress_query_graphql(r, ctx, safe);
         break;
 
     case NGX_EGRESS_INSPECT_LFS:
-
-        if ((safe && r->method != NGX_HTTP_OPTIONS)
-            || req->target.query.len)
-        {
-            goto unknown;
-        }
-
+        rc = ngx_http_egress_query_lfs(r, ctx, safe);
         break;
 
     case NGX_EGRESS_INSPECT_OCI:
-
-        if ((!safe && r->method != NGX_HTTP_POST)
-            || ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK)
-        {
-            goto unknown;
-        }
-
-        /* with a body both places have to be reads */
-
-        done = (safe || req->class != NGX_EGRESS_READ);
+        rc = ngx_http_egress_query_oci(r, ctx, safe);
         break;
 
     default: /* NGX_EGRESS_INSPECT_JSON_RPC */
-
-        if (r->method != NGX_HTTP_DELETE) {
-            break;
-        }
-
-        /* the end of a session of MCP's streamable HTTP transport */
-
-        if (r->headers_in.content_length_n > 0 || r->headers_in.chunked) {
-            goto unknown;
-        }
-
-        done = 1;
+        rc = ngx_http_egress_query_json_rpc(r, safe);
     }
 
-    if (done) {
+    if (rc == NGX_OK) {
         req->inspector = NGX_EGRESS_INSPECT_NONE;
-
-    } else {
-        req->class = NGX_EGRESS_UNKNOWN;
+        return NGX_OK;
     }
-
-    return NGX_OK;
-
-unknown:
 
     req->class = NGX_EGRESS_UNKNOWN;
 
-    return NGX_DECLINED;
+    return rc == NGX_AGAIN ? NGX_OK : NGX_DECLINED;
+}
+
+
+/*
+ * Each of these returns NGX_OK where the class is known without a body;
+ * NGX_AGAIN where a body has a say, too; NGX_DECLINED where neither can tell.
+ */
+
+static ngx_int_t
+ngx_http_egress_query_graphql(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_uint_t safe)
+{
+    if (ctx->req.target.query.len == 0) {
+        return safe ? NGX_OK : NGX_AGAIN;
+    }
+
+    /*
+     * Servers may take what they execute from either place: beside a body
+     * nothing may stand in the target, since a parameter of any name may be
+     * one that decides, the key of a stored query for one.
+     */
+
+    return safe ? ngx_http_egress_inspect_by_query(r, ctx) : NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_http_egress_query_lfs(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_uint_t safe)
+{
+    if (ctx->req.target.query.len) {
+        return NGX_DECLINED;
+    }
+
+    if (safe) {
+        return r->method == NGX_HTTP_OPTIONS ? NGX_OK : NGX_DECLINED;
+    }
+
+    return NGX_AGAIN;
+}
+
+
+static ngx_int_t
+ngx_http_egress_query_oci(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
+    ngx_uint_t safe)
+{
+    if ((!safe && r->method != NGX_HTTP_POST)
+        || ngx_http_egress_inspect_by_query(r, ctx) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    /* with a body both places have to be reads */
+
+    return (safe || ctx->req.class != NGX_EGRESS_READ) ? NGX_OK : NGX_AGAIN;
+}
+
+
+static ngx_int_t
+ngx_http_egress_query_json_rpc(ngx_http_request_t *r, ngx_uint_t safe)
+{
+    if (r->method != NGX_HTTP_DELETE) {
+        return safe ? NGX_OK : NGX_AGAIN;
+    }
+
+    /* the end of a session of MCP's streamable HTTP transport */
+
+    return (r->headers_in.content_length_n > 0 || r->headers_in.chunked)
+           ? NGX_DECLINED : NGX_OK;
 }
 
 
@@ -226,60 +261,24 @@ ngx_http_egress_inspect(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_OK;
     }
 
-    if (ctx->read) {
+    if (!ctx->read) {
 
-        /* judged anew, after an internal redirect */
+        if (r->request_body) {
 
-        ctx->inspect_reason = ngx_http_egress_inspected(r, ctx);
-        return NGX_OK;
+            /* somebody else has read it, and may have changed it */
+
+            ctx->inspect_reason = NGX_EGRESS_CLASS_UNKNOWN;
+            return NGX_OK;
+        }
+
+        rc = ngx_http_egress_inspect_start(r, ctx);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
     }
 
-    if (r->request_body) {
-
-        /* somebody else has read it, and may have changed it */
-
-        ctx->inspect_reason = NGX_EGRESS_CLASS_UNKNOWN;
-        return NGX_OK;
-    }
-
-    if (ngx_http_egress_budget_get(r, ctx) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    /*
-     * Unbuffered, nginx reads into a small buffer, which is emptied into ours
-     * as it fills: with buffering all of client_body_buffer_size would be
-     * taken at once for a body of unknown length.
-     */
-
-    r->request_body_no_buffering = 1;
-
-    ctx->reading = 1;
-    ctx->sync = 1;
-    ctx->inspect_status = NGX_AGAIN;
-
-    rc = ngx_http_read_client_request_body(r, ngx_http_egress_inspect_begin);
-
-    ctx->sync = 0;
-
-    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
-        ctx->reading = 0;
-        return rc;
-    }
-
-    /* gives the reference back that reading took */
-
-    ngx_http_finalize_request(r, NGX_DONE);
-
-    if (ctx->inspect_status == NGX_AGAIN) {
-        return NGX_AGAIN;
-    }
-
-    ctx->reading = 0;
-
-    if (ctx->inspect_status != NGX_OK) {
-        return ctx->inspect_status;
-    }
+    /* there at once, or judged anew, after an internal redirect */
 
     ctx->inspect_reason = ngx_http_egress_inspected(r, ctx);
 
@@ -318,6 +317,49 @@ ngx_http_egress_inspect_header(ngx_http_request_t *r,
     }
 
     return NGX_EGRESS_ALLOWED;
+}
+
+
+/*
+ * Unbuffered, nginx reads into a small buffer, which is emptied into ours as
+ * it fills: with buffering all of client_body_buffer_size would be taken at
+ * once for a body of unknown length.
+ */
+
+static ngx_int_t
+ngx_http_egress_inspect_start(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx)
+{
+    ngx_int_t  rc;
+
+    if (ngx_http_egress_budget_get(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    r->request_body_no_buffering = 1;
+
+    ctx->reading = 1;
+    ctx->sync = 1;
+    ctx->inspect_status = NGX_AGAIN;
+
+    rc = ngx_http_read_client_request_body(r, ngx_http_egress_inspect_begin);
+
+    ctx->sync = 0;
+
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        ctx->reading = 0;
+        return rc;
+    }
+
+    /* gives the reference back that reading took */
+
+    ngx_http_finalize_request(r, NGX_DONE);
+
+    if (ctx->inspect_status != NGX_AGAIN) {
+        ctx->reading = 0;
+    }
+
+    return ctx->inspect_status;
 }
 
 
@@ -554,12 +596,7 @@ ngx_http_egress_inspect_done(ngx_http_request_t *r,
 ngx_uint_t
 ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    ngx_int_t              rc;
-    ngx_str_t              body;
-    ngx_uint_t             reason;
-    ngx_egress_request_t  *req;
-
-    req = &ctx->req;
+    ngx_str_t  body;
 
     if (ctx->inspect_reason != NGX_EGRESS_ALLOWED) {
         return ctx->inspect_reason;
@@ -578,14 +615,13 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         ngx_str_set(&body, "");
     }
 
-    rc = ngx_http_egress_inspect_body(r, ctx, &body);
-
-    switch (rc) {
+    switch (ngx_http_egress_inspect_body(r, ctx, &body)) {
 
     case NGX_OK:
-        req->class = ctx->said->class;
+        ctx->req.class = ctx->said->class;
         ngx_http_egress_inspect_repo(ctx);
-        break;
+
+        return ngx_http_egress_judge(ctx);
 
     case NGX_ABORT:
         return NGX_EGRESS_BODY_UNSUPPORTED;
@@ -596,19 +632,6 @@ ngx_http_egress_inspected(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     default: /* NGX_DECLINED */
         return NGX_EGRESS_CLASS_UNKNOWN;
     }
-
-    reason = ngx_http_egress_report(ctx,
-                                    ngx_egress_class_reason(req, ctx->said));
-
-    if (reason == NGX_EGRESS_ALLOWED
-        && (req->inspector == NGX_EGRESS_INSPECT_GRAPHQL
-            || req->inspector == NGX_EGRESS_INSPECT_OCI))
-    {
-        reason = ngx_egress_repo_check_body(req, ctx->said);
-        reason = ngx_http_egress_report(ctx, reason);
-    }
-
-    return reason;
 }
 
 
@@ -668,8 +691,6 @@ ngx_http_egress_inspect_body(ngx_http_request_t *r,
 static ngx_int_t
 ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    uint32_t                   hash;
-    ngx_str_t                  name;
     ngx_pool_cleanup_t        *cln;
     ngx_http_egress_budget_t  *budget;
 
@@ -678,12 +699,6 @@ ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         /* reading failed before it began, and this is another location */
 
         return NGX_OK;
-    }
-
-    if (ngx_http_egress_budgets.root == NULL) {
-        ngx_rbtree_init(&ngx_http_egress_budgets,
-                        &ngx_http_egress_budgets_sentinel,
-                        ngx_str_rbtree_insert_value);
     }
 
     ctx->inspected = ngx_calloc_buf(r->pool);
@@ -698,29 +713,9 @@ ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    name = ctx->sandbox;
-    hash = ngx_crc32_long(name.data, name.len);
-
-    budget = (ngx_http_egress_budget_t *)
-                 ngx_str_rbtree_lookup(&ngx_http_egress_budgets, &name, hash);
-
+    budget = ngx_http_egress_budget(&ctx->sandbox, r->connection->log);
     if (budget == NULL) {
-
-        budget = ngx_calloc(sizeof(ngx_http_egress_budget_t) + name.len,
-                            r->connection->log);
-        if (budget == NULL) {
-            return NGX_ERROR;
-        }
-
-        budget->sn.str.len = name.len;
-        budget->sn.str.data = (u_char *) budget
-                              + sizeof(ngx_http_egress_budget_t);
-
-        ngx_memcpy(budget->sn.str.data, name.data, name.len);
-
-        budget->sn.node.key = hash;
-
-        ngx_rbtree_insert(&ngx_http_egress_budgets, &budget->sn.node);
+        return NGX_ERROR;
     }
 
     budget->refs++;
@@ -732,6 +727,46 @@ ngx_http_egress_budget_get(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     cln->data = ctx;
 
     return NGX_OK;
+}
+
+
+static ngx_http_egress_budget_t *
+ngx_http_egress_budget(ngx_str_t *name, ngx_log_t *log)
+{
+    uint32_t                   hash;
+    ngx_http_egress_budget_t  *budget;
+
+    if (ngx_http_egress_budgets.root == NULL) {
+        ngx_rbtree_init(&ngx_http_egress_budgets,
+                        &ngx_http_egress_budgets_sentinel,
+                        ngx_str_rbtree_insert_value);
+    }
+
+    hash = ngx_crc32_long(name->data, name->len);
+
+    budget = (ngx_http_egress_budget_t *)
+                 ngx_str_rbtree_lookup(&ngx_http_egress_budgets, name, hash);
+
+    if (budget) {
+        return budget;
+    }
+
+    budget = ngx_calloc(sizeof(ngx_http_egress_budget_t) + name->len, log);
+    if (budget == NULL) {
+        return NULL;
+    }
+
+    budget->sn.str.len = name->len;
+    budget->sn.str.data = (u_char *) budget
+                          + sizeof(ngx_http_egress_budget_t);
+
+    ngx_memcpy(budget->sn.str.data, name->data, name->len);
+
+    budget->sn.node.key = hash;
+
+    ngx_rbtree_insert(&ngx_http_egress_budgets, &budget->sn.node);
+
+    return budget;
 }
 
 

@@ -12,6 +12,10 @@
 
 static void ngx_http_egress_record_target(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_audit_t *rec);
+static void ngx_http_egress_record_rule(ngx_http_egress_ctx_t *ctx,
+    ngx_egress_audit_t *rec);
+static void ngx_http_egress_record_decision(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_audit_t *rec);
 static void ngx_http_egress_record_upstream(ngx_http_request_t *r,
     ngx_egress_audit_t *rec);
 static ngx_int_t ngx_http_egress_record_repo(ngx_http_request_t *r,
@@ -24,7 +28,6 @@ ngx_int_t
 ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
     ngx_egress_audit_t *rec)
 {
-    ngx_uint_t             reason;
     ngx_connection_t      *c;
     ngx_egress_request_t  *req;
 
@@ -59,6 +62,27 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         rec->binding = req->bound->binding->name;
     }
 
+    ngx_http_egress_record_rule(ctx, rec);
+    ngx_http_egress_record_decision(r, ctx, rec);
+
+    if (req->repo.len) {
+        return ngx_http_egress_record_repo(r, ctx, rec);
+    }
+
+    return NGX_OK;
+}
+
+
+/* what the request does, and by which rule */
+
+static void
+ngx_http_egress_record_rule(ngx_http_egress_ctx_t *ctx,
+    ngx_egress_audit_t *rec)
+{
+    ngx_egress_request_t  *req;
+
+    req = &ctx->req;
+
     rec->class = ngx_egress_class_names[req->class];
 
     if (req->told) {
@@ -79,10 +103,14 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         rec->operation.data = (u_char *) req->git.operation;
         rec->operation.len = ngx_strlen(req->git.operation);
     }
+}
 
-    if (req->repo.len && ngx_http_egress_record_repo(r, ctx, rec) != NGX_OK) {
-        return NGX_ERROR;
-    }
+
+static void
+ngx_http_egress_record_decision(ngx_http_request_t *r,
+    ngx_http_egress_ctx_t *ctx, ngx_egress_audit_t *rec)
+{
+    ngx_uint_t  reason;
 
     reason = ctx->reason;
 
@@ -112,8 +140,6 @@ ngx_http_egress_record(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx,
         rec->credential_id.data = ctx->credential_id;
         rec->credential_id.len = sizeof(ctx->credential_id);
     }
-
-    return NGX_OK;
 }
 
 

@@ -35,16 +35,21 @@ static char *ngx_http_egress_pass_proxy(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *elcf, ngx_egress_conf_t *ecf);
 static char *ngx_http_egress_pass_headers(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *elcf, ngx_egress_conf_t *ecf);
+static char *ngx_http_egress_pass_fields(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *elcf, ngx_egress_conf_t *ecf);
 static ngx_uint_t ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf);
 static char *ngx_http_egress_proxy(ngx_conf_t *cf, const char *name,
     const char *one, const char *two);
+static ngx_array_t *ngx_http_egress_words(ngx_conf_t *cf,
+    const char **words);
 static ngx_command_t *ngx_http_egress_command(ngx_module_t *module,
     const char *name);
 static void *ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name);
-static char *ngx_http_egress_pass_refused(ngx_conf_t *cf,
-    ngx_http_egress_loc_conf_t *conf, const char *what);
-static const char *ngx_http_egress_pass_unsafe(ngx_conf_t *cf,
+static char *ngx_http_egress_pass_alone(ngx_conf_t *cf,
+    ngx_http_egress_loc_conf_t *conf, ngx_uint_t handler);
+static const char *ngx_http_egress_pass_changed(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *conf);
+static const char *ngx_http_egress_pass_added(ngx_conf_t *cf);
 static const char *ngx_http_egress_pass_server(ngx_conf_t *cf);
 static ngx_uint_t ngx_http_egress_pass_chosen(void **loc_conf);
 static void ngx_http_egress_pass_defaults(ngx_conf_t *cf,
@@ -298,11 +303,10 @@ static char *
 ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
     ngx_egress_conf_t *ecf)
 {
-    char                 *rv;
-    u_char               *p, variable[sizeof("$egress_field_") + NGX_INT_T_LEN];
-    ngx_uint_t            i, use;
-    const char           *value;
-    ngx_egress_field_t  **fields;
+    char        *rv;
+    u_char      *p;
+    ngx_uint_t   i, use;
+    const char  *value;
 
     /*
      * Without a Connection upstream connections stay open; the last three
@@ -343,6 +347,22 @@ ngx_http_egress_pass_headers(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
     }
 
     elcf->nheaders++;
+
+    return ngx_http_egress_pass_fields(cf, elcf, ecf);
+}
+
+
+/* one for each field that a binding names, whatever the client sent */
+
+static char *
+ngx_http_egress_pass_fields(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *elcf,
+    ngx_egress_conf_t *ecf)
+{
+    char                 *rv;
+    u_char               *p, variable[sizeof("$egress_field_") + NGX_INT_T_LEN];
+    ngx_uint_t            i;
+    ngx_egress_field_t  **fields;
+
     fields = ecf->fields.elts;
 
     for (i = 0; i < ecf->fields.nelts; i++) {
@@ -404,9 +424,7 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
 {
     char           *rv;
     void           *plcf;
-    ngx_str_t      *value;
-    ngx_uint_t      i;
-    const char     *words[3];
+    const char     *words[4];
     ngx_array_t    *args, *saved;
     ngx_command_t  *cmd;
 
@@ -425,28 +443,14 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
         return NGX_CONF_ERROR;
     }
 
-    args = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
-    if (args == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
     words[0] = name;
     words[1] = one;
     words[2] = two;
+    words[3] = NULL;
 
-    for (i = 0; i < 3 && words[i]; i++) {
-        value = ngx_array_push(args);
-        if (value == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        value->len = ngx_strlen(words[i]);
-        value->data = ngx_pnalloc(cf->pool, value->len + 1);
-        if (value->data == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        ngx_cpystrn(value->data, (u_char *) words[i], value->len + 1);
+    args = ngx_http_egress_words(cf, words);
+    if (args == NULL) {
+        return NGX_CONF_ERROR;
     }
 
     plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
@@ -466,6 +470,37 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
                        "\"%s\" beside \"egress_pass\", which sets it", name);
 
     return NGX_CONF_ERROR;
+}
+
+
+static ngx_array_t *
+ngx_http_egress_words(ngx_conf_t *cf, const char **words)
+{
+    ngx_str_t    *value;
+    ngx_array_t  *args;
+
+    args = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
+    if (args == NULL) {
+        return NULL;
+    }
+
+    for ( /* void */ ; *words; words++) {
+
+        value = ngx_array_push(args);
+        if (value == NULL) {
+            return NULL;
+        }
+
+        value->len = ngx_strlen(*words);
+        value->data = ngx_pnalloc(cf->pool, value->len + 1);
+        if (value->data == NULL) {
+            return NULL;
+        }
+
+        ngx_cpystrn(value->data, (u_char *) *words, value->len + 1);
+    }
+
+    return args;
 }
 
 
@@ -503,7 +538,7 @@ char *
 ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
     ngx_http_egress_loc_conf_t *conf)
 {
-    const char                  *what;
+    char                        *rv;
     ngx_http_core_loc_conf_t    *clcf;
     ngx_http_egress_srv_conf_t  *escf;
 
@@ -514,19 +549,9 @@ ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
     if (conf->pass == NGX_CONF_UNSET && clcf->noname && prev->pass == 1) {
         *conf = *prev;
 
-        if (clcf->handler && clcf->handler != conf->handler) {
-            what = "another content handler";
-
-        } else {
-            what = ngx_http_egress_pass_unsafe(cf, conf);
-        }
-
-        if (what == NULL) {
-            what = ngx_http_egress_pass_server(cf);
-        }
-
-        return what ? ngx_http_egress_pass_refused(cf, conf, what)
-                    : NGX_CONF_OK;
+        return ngx_http_egress_pass_alone(cf, conf, clcf->handler
+                                                    && clcf->handler
+                                                       != conf->handler);
     }
 
     ngx_conf_init_value(conf->pass, 0);
@@ -555,31 +580,39 @@ ngx_http_egress_pass_check(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *prev,
         return NGX_CONF_ERROR;
     }
 
-    if (clcf->handler != conf->handler) {
-        what = "another content handler";
+    rv = ngx_http_egress_pass_alone(cf, conf, clcf->handler != conf->handler);
 
-    } else {
-        what = ngx_http_egress_pass_unsafe(cf, conf);
+    if (rv == NGX_CONF_OK) {
+        ngx_http_egress_pass_defaults(cf, conf);
+    }
+
+    return rv;
+}
+
+
+/* nothing may stand beside it that undoes what it is for */
+
+static char *
+ngx_http_egress_pass_alone(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf,
+    ngx_uint_t handler)
+{
+    const char  *what;
+
+    what = handler ? "another content handler"
+                   : ngx_http_egress_pass_changed(cf, conf);
+
+    if (what == NULL) {
+        what = ngx_http_egress_pass_added(cf);
     }
 
     if (what == NULL) {
         what = ngx_http_egress_pass_server(cf);
     }
 
-    if (what) {
-        return ngx_http_egress_pass_refused(cf, conf, what);
+    if (what == NULL) {
+        return NGX_CONF_OK;
     }
 
-    ngx_http_egress_pass_defaults(cf, conf);
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_http_egress_pass_refused(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf,
-    const char *what)
-{
     ngx_egress_place_error(cf, &conf->place,
                            "\"%s\" is not allowed beside \"egress_pass\"",
                            what);
@@ -588,13 +621,14 @@ ngx_http_egress_pass_refused(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf,
 }
 
 
-/* what nginx does not detect by itself (prototype2 P11) */
+/*
+ * What nginx does not detect by itself (prototype2 P11): other values than we
+ * have set, and directives that must not be there at all.
+ */
 
 static const char *
-ngx_http_egress_pass_unsafe(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf)
+ngx_http_egress_pass_changed(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf)
 {
-    void                        **pointer;
-    ngx_str_t                    *str;
     ngx_uint_t                   *bits, next;
     ngx_array_t                 **headers;
     ngx_http_upstream_conf_t     *ucf;
@@ -637,6 +671,19 @@ ngx_http_egress_pass_unsafe(ngx_conf_t *cf, ngx_http_egress_loc_conf_t *conf)
     {
         return "proxy_next_upstream";
     }
+
+    return NULL;
+}
+
+
+static const char *
+ngx_http_egress_pass_added(ngx_conf_t *cf)
+{
+    void                      **pointer;
+    ngx_str_t                  *str;
+    ngx_http_upstream_conf_t   *ucf;
+
+    ucf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
 
     if (ucf->local) {
         return "proxy_bind";

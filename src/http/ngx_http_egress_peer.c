@@ -39,6 +39,8 @@ static ngx_int_t ngx_http_egress_keep_peer(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer);
 static ngx_uint_t ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer);
+static ngx_uint_t ngx_http_egress_peer_connect_error(ngx_connection_t *c,
+    ngx_http_egress_peer_t *peer);
 #if (NGX_HTTP_SSL)
 static ngx_uint_t ngx_http_egress_peer_tls_error(ngx_connection_t *c,
     ngx_http_egress_peer_t *peer);
@@ -232,7 +234,6 @@ ngx_http_egress_free_peer(ngx_peer_connection_t *pc, void *data,
 
         peer->ctx->reason = ngx_http_egress_peer_error(pc, peer);
 
-
         ngx_http_egress_again(pc, peer);
 
 #if (NGX_HTTP_SSL)
@@ -332,13 +333,8 @@ static ngx_uint_t
 ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer)
 {
-    char                  buf[1];
-    socklen_t             len;
-    ngx_sockaddr_t        sa;
     ngx_connection_t     *c;
     ngx_http_upstream_t  *u;
-
-    len = sizeof(ngx_sockaddr_t);
 
     c = pc->connection;
     u = peer->request->upstream;
@@ -372,18 +368,7 @@ ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
 #endif
 
     if (!u->request_sent) {
-
-        /* bytes before the handshake: nginx 1.28.2 and later refuse them */
-
-        if (!c->write->timedout && peer->bound->binding->upstream_ssl
-            && (recv(c->fd, buf, 1, MSG_PEEK) > 0
-                || getpeername(c->fd, &sa.sockaddr, &len) == 0))
-        {
-            return NGX_EGRESS_TLS_PROTOCOL_ERROR;
-        }
-
-        return c->write->timedout ? NGX_EGRESS_CONNECTION_TIMEOUT
-                                  : NGX_EGRESS_CONNECTION_REFUSED;
+        return ngx_http_egress_peer_connect_error(c, peer);
     }
 
     if (c->read->timedout || c->write->timedout) {
@@ -398,6 +383,33 @@ ngx_http_egress_peer_error(ngx_peer_connection_t *pc,
     }
 
     return NGX_EGRESS_HTTP_PROTOCOL_ERROR;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_peer_connect_error(ngx_connection_t *c,
+    ngx_http_egress_peer_t *peer)
+{
+    char            buf[1];
+    socklen_t       len;
+    ngx_sockaddr_t  sa;
+
+    if (c->write->timedout) {
+        return NGX_EGRESS_CONNECTION_TIMEOUT;
+    }
+
+    len = sizeof(ngx_sockaddr_t);
+
+    /* bytes before the handshake: nginx 1.28.2 and later refuse them */
+
+    if (peer->bound->binding->upstream_ssl
+        && (recv(c->fd, buf, 1, MSG_PEEK) > 0
+            || getpeername(c->fd, &sa.sockaddr, &len) == 0))
+    {
+        return NGX_EGRESS_TLS_PROTOCOL_ERROR;
+    }
+
+    return NGX_EGRESS_CONNECTION_REFUSED;
 }
 
 

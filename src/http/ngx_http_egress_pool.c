@@ -48,6 +48,13 @@ typedef struct {
 
 static ngx_uint_t ngx_http_egress_pool_owned(ngx_egress_bound_t *bound,
     ngx_str_t *sandbox, ngx_http_egress_item_t *item);
+static ngx_uint_t ngx_http_egress_pool_silent(ngx_connection_t *c);
+static ngx_connection_t *ngx_http_egress_pool_wake(ngx_connection_t *c,
+    ngx_log_t *log);
+static ngx_http_egress_item_t *ngx_http_egress_pool_item(
+    ngx_egress_bound_t *bound);
+static void ngx_http_egress_pool_rest(ngx_connection_t *c,
+    ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_remove(ngx_http_egress_item_t *item);
 static void ngx_http_egress_pool_expire(ngx_event_t *ev);
 static void ngx_http_egress_pool_dummy_handler(ngx_event_t *ev);
@@ -121,11 +128,8 @@ ngx_connection_t *
 ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
     ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log)
 {
-    int                      n;
-    char                     buf[1];
     ngx_uint_t               generation;
     ngx_queue_t             *queue, *q, *next;
-    ngx_connection_t        *c;
     ngx_http_egress_item_t  *item;
 
     queue = &ngx_http_egress_pool->slots[bound->index].idle;
@@ -143,7 +147,6 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
         next = ngx_queue_next(q);
 
         item = ngx_queue_data(q, ngx_http_egress_item_t, bound);
-        c = item->connection;
 
         if (age && ngx_current_msec - item->since > age) {
 
@@ -158,24 +161,16 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
 
         ngx_http_egress_pool_remove(item);
 
-        if (item->generation != generation) {
+        /*
+         * With another secret nothing of the last one's session may stay; the
+         * system call is worth it where nothing may be repeated.
+         */
 
-            /* another secret: nothing of the last one's session stays */
-
-            ngx_http_egress_pool_close(c);
+        if (item->generation != generation
+            || (age && !ngx_http_egress_pool_silent(item->connection)))
+        {
+            ngx_http_egress_pool_close(item->connection);
             continue;
-        }
-
-        if (age) {
-
-            /* the system call is worth it where nothing may be repeated */
-
-            n = recv(c->fd, buf, 1, MSG_PEEK);
-
-            if (n != -1 || ngx_socket_errno != NGX_EAGAIN) {
-                ngx_http_egress_pool_close(c);
-                continue;
-            }
         }
 
         if (bound->binding->upstream == NULL) {
@@ -183,22 +178,41 @@ ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
             addr->name.data = addr->text;
         }
 
-        c->idle = 0;
-        c->sent = 0;
-        c->data = NULL;
-        c->log = log;
-        c->read->log = log;
-        c->write->log = log;
-        c->pool->log = log;
-
-        if (c->read->timer_set) {
-            ngx_del_timer(c->read);
-        }
-
-        return c;
+        return ngx_http_egress_pool_wake(item->connection, log);
     }
 
     return NULL;
+}
+
+
+/* tells that nothing has come: no octet that nobody asked for, and no close */
+
+static ngx_uint_t
+ngx_http_egress_pool_silent(ngx_connection_t *c)
+{
+    char  buf[1];
+
+    return recv(c->fd, buf, 1, MSG_PEEK) == -1
+           && ngx_socket_errno == NGX_EAGAIN;
+}
+
+
+static ngx_connection_t *
+ngx_http_egress_pool_wake(ngx_connection_t *c, ngx_log_t *log)
+{
+    c->idle = 0;
+    c->sent = 0;
+    c->data = NULL;
+    c->log = log;
+    c->read->log = log;
+    c->write->log = log;
+    c->pool->log = log;
+
+    if (c->read->timer_set) {
+        ngx_del_timer(c->read);
+    }
+
+    return c;
 }
 
 
@@ -220,7 +234,6 @@ ngx_int_t
 ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
     ngx_connection_t *c, ngx_peer_connection_t *pc, ngx_uint_t generation)
 {
-    ngx_queue_t             *q;
     ngx_http_egress_item_t  *item;
 
     if (sandbox->len > NGX_EGRESS_SANDBOX_ID_LEN
@@ -229,31 +242,10 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
         return NGX_DECLINED;
     }
 
-    if (ngx_queue_empty(&ngx_http_egress_pool->free)
-        && ngx_queue_empty(&ngx_http_egress_pool->idle))
-    {
-        /* "upstream_keepalive 0" */
-
+    item = ngx_http_egress_pool_item(bound);
+    if (item == NULL) {
         return NGX_DECLINED;
     }
-
-    if (ngx_queue_empty(&ngx_http_egress_pool->free)) {
-
-        q = ngx_queue_last(&ngx_http_egress_pool->idle);
-        item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
-
-        ngx_http_egress_pool_remove(item);
-        ngx_http_egress_pool_close(item->connection);
-    }
-
-    q = ngx_queue_head(&ngx_http_egress_pool->free);
-    ngx_queue_remove(q);
-
-    item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
-
-    ngx_queue_insert_head(&ngx_http_egress_pool->idle, &item->queue);
-    ngx_queue_insert_head(&ngx_http_egress_pool->slots[bound->index].idle,
-                          &item->bound);
 
     item->connection = c;
     item->since = ngx_current_msec;
@@ -276,6 +268,56 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
         ngx_memcpy(item->sandbox, sandbox->data, sandbox->len);
     }
 
+    ngx_http_egress_pool_rest(c, item);
+
+    if (c->read->ready) {
+        ngx_http_egress_pool_close_handler(c->read);
+    }
+
+    return NGX_OK;
+}
+
+
+/* a free one, or that which is idle for longest; NULL: there is none at all */
+
+static ngx_http_egress_item_t *
+ngx_http_egress_pool_item(ngx_egress_bound_t *bound)
+{
+    ngx_queue_t             *q;
+    ngx_http_egress_item_t  *item;
+
+    if (ngx_queue_empty(&ngx_http_egress_pool->free)) {
+
+        if (ngx_queue_empty(&ngx_http_egress_pool->idle)) {
+
+            /* "upstream_keepalive 0" */
+
+            return NULL;
+        }
+
+        q = ngx_queue_last(&ngx_http_egress_pool->idle);
+        item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
+
+        ngx_http_egress_pool_remove(item);
+        ngx_http_egress_pool_close(item->connection);
+    }
+
+    q = ngx_queue_head(&ngx_http_egress_pool->free);
+    ngx_queue_remove(q);
+
+    item = ngx_queue_data(q, ngx_http_egress_item_t, queue);
+
+    ngx_queue_insert_head(&ngx_http_egress_pool->idle, &item->queue);
+    ngx_queue_insert_head(&ngx_http_egress_pool->slots[bound->index].idle,
+                          &item->bound);
+
+    return item;
+}
+
+
+static void
+ngx_http_egress_pool_rest(ngx_connection_t *c, ngx_http_egress_item_t *item)
+{
     c->read->delayed = 0;
 
     /* a timer of the connection's own may stay where it is the later one */
@@ -306,12 +348,6 @@ ngx_http_egress_pool_put(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
     c->read->log = ngx_cycle->log;
     c->write->log = ngx_cycle->log;
     c->pool->log = ngx_cycle->log;
-
-    if (c->read->ready) {
-        ngx_http_egress_pool_close_handler(c->read);
-    }
-
-    return NGX_OK;
 }
 
 
@@ -403,22 +439,16 @@ ngx_http_egress_pool_dummy_handler(ngx_event_t *ev)
 static void
 ngx_http_egress_pool_close_handler(ngx_event_t *ev)
 {
-    int                n;
-    char               buf[1];
     ngx_connection_t  *c;
 
     c = ev->data;
 
-    if (!c->close && !c->read->timedout) {
+    if (!c->close && !c->read->timedout && ngx_http_egress_pool_silent(c)) {
 
-        n = recv(c->fd, buf, 1, MSG_PEEK);
+        ev->ready = 0;
 
-        if (n == -1 && ngx_socket_errno == NGX_EAGAIN) {
-            ev->ready = 0;
-
-            if (ngx_handle_read_event(c->read, 0) == NGX_OK) {
-                return;
-            }
+        if (ngx_handle_read_event(c->read, 0) == NGX_OK) {
+            return;
         }
     }
 

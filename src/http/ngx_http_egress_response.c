@@ -15,11 +15,16 @@
 /* so many equal 401s in a row, and the next such request is refused */
 #define NGX_HTTP_EGRESS_UNAUTHORIZED  20
 
+#define NGX_HTTP_EGRESS_ACCEPT_LEN                                            \
+    ngx_base64_encoded_length(SHA_DIGEST_LENGTH)
+
 
 static ngx_uint_t ngx_http_egress_response_removed(ngx_table_elt_t *h,
     ngx_uint_t upgraded);
 static ngx_uint_t ngx_http_egress_response_nominated(ngx_http_request_t *r,
     ngx_table_elt_t *h);
+static ngx_uint_t ngx_http_egress_response_usual(ngx_str_t *token);
+static ngx_int_t ngx_http_egress_accept(ngx_str_t *key, ngx_str_t *accept);
 static uint32_t ngx_http_egress_response_key(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx);
 
@@ -45,36 +50,25 @@ void
 ngx_http_egress_clean_response(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx)
 {
-    ngx_uint_t        i, nominated, upgraded;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_uint_t               nominated, upgraded;
+    ngx_table_elt_t         *h;
+    ngx_http_egress_walk_t   walk;
 
     upgraded = (r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS);
     nominated = ngx_http_egress_response_nominated(r, NULL);
 
-    part = &r->headers_out.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].hash == 0) {
+    for (h = ngx_http_egress_first(&walk, &r->headers_out.headers);
+         h;
+         h = ngx_http_egress_next(&walk))
+    {
+        if (h->hash == 0) {
             continue;
         }
 
-        if (ngx_http_egress_response_removed(&h[i], upgraded)
-            || (nominated && ngx_http_egress_response_nominated(r, &h[i])))
+        if (ngx_http_egress_response_removed(h, upgraded)
+            || (nominated && ngx_http_egress_response_nominated(r, h)))
         {
-            h[i].hash = 0;
+            h->hash = 0;
         }
     }
 }
@@ -125,147 +119,139 @@ ngx_http_egress_response_removed(ngx_table_elt_t *h, ngx_uint_t upgraded)
 static ngx_uint_t
 ngx_http_egress_response_nominated(ngx_http_request_t *r, ngx_table_elt_t *h)
 {
-    u_char           *p, *last;
-    ngx_str_t         token;
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *conn;
+    u_char                  *p, *last;
+    ngx_str_t                token;
+    ngx_table_elt_t         *conn;
+    ngx_http_egress_walk_t   walk;
 
-    part = &r->upstream->headers_in.headers.part;
-    conn = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return 0;
-            }
-
-            part = part->next;
-            conn = part->elts;
-            i = 0;
-        }
-
-        if (conn[i].key.len != 10
-            || ngx_memcmp(conn[i].lowcase_key, "connection", 10) != 0)
+    for (conn = ngx_http_egress_first(&walk, &r->upstream->headers_in.headers);
+         conn;
+         conn = ngx_http_egress_next(&walk))
+    {
+        if (conn->key.len != 10
+            || ngx_memcmp(conn->lowcase_key, "connection", 10) != 0)
         {
             continue;
         }
 
-        p = conn[i].value.data;
-        last = p + conn[i].value.len;
+        p = conn->value.data;
+        last = p + conn->value.len;
 
-        if (h == NULL && conn[i].value.len == 10
+        if (h == NULL && conn->value.len == 10
             && ngx_memcmp(p, "keep-alive", 10) == 0)
         {
             continue;
         }
 
         while (ngx_http_egress_token(&p, last, &token)) {
-
-            if (h) {
-                if (token.len == h->key.len
-                    && ngx_strncasecmp(token.data, h->key.data, token.len)
-                       == 0)
-                {
-                    return 1;
-                }
-
-                continue;
-            }
-
-            if ((token.len != 5
-                 || ngx_strncasecmp(token.data, (u_char *) "close", 5) != 0)
-                && (token.len != 10
-                    || ngx_strncasecmp(token.data, (u_char *) "keep-alive",
-                                       10)
-                       != 0)
-                && (token.len != 7
-                    || ngx_strncasecmp(token.data, (u_char *) "upgrade", 7)
-                       != 0))
+            if (h ? (token.len == h->key.len
+                     && ngx_strncasecmp(token.data, h->key.data, token.len)
+                        == 0)
+                  : !ngx_http_egress_response_usual(&token))
             {
                 return 1;
             }
         }
     }
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_http_egress_response_usual(ngx_str_t *token)
+{
+    return (token->len == 5
+            && ngx_strncasecmp(token->data, (u_char *) "close", 5) == 0)
+           || (token->len == 10
+               && ngx_strncasecmp(token->data, (u_char *) "keep-alive", 10)
+                  == 0)
+           || (token->len == 7
+               && ngx_strncasecmp(token->data, (u_char *) "upgrade", 7)
+                  == 0);
 }
 
 
 ngx_uint_t
 ngx_http_egress_switched(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 {
-    u_char            digest[SHA_DIGEST_LENGTH], accept[32];
-    u_char            text[256];
-    ngx_str_t         hash, want;
-    ngx_uint_t        i, upgrade, accepted;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    u_char                   accept[NGX_HTTP_EGRESS_ACCEPT_LEN];
+    ngx_str_t                want;
+    ngx_uint_t               upgrade, accepted;
+    ngx_table_elt_t         *h;
+    ngx_http_egress_walk_t   walk;
 
-    static ngx_str_t  guid =
-                      ngx_string("258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
-
-    if (ctx->websocket_key == NULL
-        || ctx->websocket_key->value.len + guid.len > sizeof(text))
-    {
-        return 0;
-    }
-
-    ngx_memcpy(ngx_cpymem(text, ctx->websocket_key->value.data,
-                          ctx->websocket_key->value.len),
-               guid.data, guid.len);
-
-    if (EVP_Digest(text, ctx->websocket_key->value.len + guid.len, digest,
-                   NULL, EVP_sha1(), NULL)
-        != 1)
-    {
-        return 0;
-    }
-
-    hash.data = digest;
-    hash.len = sizeof(digest);
     want.data = accept;
 
-    ngx_encode_base64(&want, &hash);
+    if (ctx->websocket_key == NULL
+        || ngx_http_egress_accept(&ctx->websocket_key->value, &want)
+           != NGX_OK)
+    {
+        return 0;
+    }
+
+    /* one line of each, with what is wanted in it */
 
     upgrade = 0;
     accepted = 0;
 
-    part = &r->upstream->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].key.len == sizeof("upgrade") - 1
-            && ngx_strncasecmp(h[i].key.data, (u_char *) "upgrade", 7) == 0)
+    for (h = ngx_http_egress_first(&walk, &r->upstream->headers_in.headers);
+         h;
+         h = ngx_http_egress_next(&walk))
+    {
+        if (h->key.len == sizeof("upgrade") - 1
+            && ngx_strncasecmp(h->key.data, (u_char *) "upgrade", 7) == 0)
         {
-            upgrade += (h[i].value.len == sizeof("websocket") - 1
-                        && ngx_strncasecmp(h[i].value.data,
+            upgrade += (h->value.len == sizeof("websocket") - 1
+                        && ngx_strncasecmp(h->value.data,
                                            (u_char *) "websocket", 9)
                            == 0) ? 1 : 2;
         }
 
-        if (h[i].key.len == sizeof("sec-websocket-accept") - 1
-            && ngx_strncasecmp(h[i].key.data,
+        if (h->key.len == sizeof("sec-websocket-accept") - 1
+            && ngx_strncasecmp(h->key.data,
                                (u_char *) "sec-websocket-accept", 20)
                == 0)
         {
-            accepted += (h[i].value.len == want.len
-                         && ngx_memcmp(h[i].value.data, want.data, want.len)
+            accepted += (h->value.len == want.len
+                         && ngx_memcmp(h->value.data, want.data, want.len)
                             == 0) ? 1 : 2;
         }
     }
 
     return upgrade == 1 && accepted == 1;
+}
+
+
+/* the answer to this key; "accept" has room for it */
+
+static ngx_int_t
+ngx_http_egress_accept(ngx_str_t *key, ngx_str_t *accept)
+{
+    u_char      digest[SHA_DIGEST_LENGTH], text[256];
+    ngx_str_t   hash;
+
+    static ngx_str_t  guid =
+                      ngx_string("258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+
+    if (key->len + guid.len > sizeof(text)) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(ngx_cpymem(text, key->data, key->len), guid.data, guid.len);
+
+    if (EVP_Digest(text, key->len + guid.len, digest, NULL, EVP_sha1(), NULL)
+        != 1)
+    {
+        return NGX_ERROR;
+    }
+
+    hash.data = digest;
+    hash.len = sizeof(digest);
+
+    ngx_encode_base64(accept, &hash);
+
+    return NGX_OK;
 }
 
 

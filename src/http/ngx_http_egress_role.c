@@ -71,6 +71,36 @@ ngx_http_egress_role(ngx_http_egress_ctx_t *ctx)
 
 
 ngx_uint_t
+ngx_http_egress_judge(ngx_http_egress_ctx_t *ctx)
+{
+    ngx_uint_t             reason;
+    ngx_egress_request_t  *req;
+
+    req = &ctx->req;
+    reason = NGX_EGRESS_ALLOWED;
+
+    if (req->inspector == NGX_EGRESS_INSPECT_NONE || ctx->judged) {
+        reason = ngx_http_egress_report(ctx,
+                                        ngx_egress_class_reason(req,
+                                                                ctx->said));
+    }
+
+    /* by its path once: those must not take the place of what a body names */
+
+    if (reason == NGX_EGRESS_ALLOWED && !ctx->judged) {
+        reason = ngx_http_egress_report(ctx, ngx_egress_repo_check(req));
+    }
+
+    if (reason == NGX_EGRESS_ALLOWED && ctx->said) {
+        reason = ngx_egress_repo_check_body(req, ctx->said);
+        reason = ngx_http_egress_report(ctx, reason);
+    }
+
+    return reason;
+}
+
+
+ngx_uint_t
 ngx_http_egress_report(ngx_http_egress_ctx_t *ctx, ngx_uint_t reason)
 {
     ngx_egress_request_t  *req;

@@ -23,6 +23,9 @@ static ngx_int_t ngx_http_egress_terminate_server(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf, ngx_http_egress_srv_conf_t *escf);
 static ngx_int_t ngx_http_egress_terminate_listens(ngx_conf_t *cf,
     ngx_http_conf_addr_t *addr);
+static ngx_int_t ngx_http_egress_terminate_listener(ngx_conf_t *cf,
+    ngx_http_conf_addr_t *addr, ngx_uint_t on,
+    ngx_http_egress_srv_conf_t *first, ngx_http_egress_srv_conf_t *last);
 static ngx_int_t ngx_http_egress_listener(ngx_conf_t *cf,
     ngx_egress_conf_t *ecf, ngx_http_conf_addr_t *addr);
 
@@ -476,10 +479,16 @@ ngx_http_egress_terminate_listens(ngx_conf_t *cf, ngx_http_conf_addr_t *addr)
         return NGX_ERROR;
     }
 
-    if (on == 0) {
-        return NGX_OK;
-    }
+    return on ? ngx_http_egress_terminate_listener(cf, addr, on, first, last)
+              : NGX_OK;
+}
 
+
+static ngx_int_t
+ngx_http_egress_terminate_listener(ngx_conf_t *cf, ngx_http_conf_addr_t *addr,
+    ngx_uint_t on, ngx_http_egress_srv_conf_t *first,
+    ngx_http_egress_srv_conf_t *last)
+{
     if (on != addr->servers.nelts) {
         ngx_egress_place_error(cf, &last->place,
                                "\"egress_terminate\" on some but not all "

@@ -109,34 +109,23 @@ ngx_http_egress_tripwire_lines(ngx_http_request_t *r,
     ngx_http_egress_ctx_t *ctx, ngx_egress_header_t *header,
     ngx_table_elt_t *first)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_table_elt_t         *h;
+    ngx_http_egress_walk_t   walk;
 
-    part = &r->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return 0;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].key.len == first->key.len
-            && ngx_strncasecmp(h[i].key.data, first->key.data,
-                               first->key.len)
+    for (h = ngx_http_egress_first(&walk, &r->headers_in.headers);
+         h;
+         h = ngx_http_egress_next(&walk))
+    {
+        if (h->key.len == first->key.len
+            && ngx_strncasecmp(h->key.data, first->key.data, first->key.len)
                == 0
-            && ngx_http_egress_tripwire_value(r, ctx, header, &h[i].value))
+            && ngx_http_egress_tripwire_value(r, ctx, header, &h->value))
         {
             return 1;
         }
     }
+
+    return 0;
 }
 
 
