@@ -29,7 +29,7 @@
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475236
+#define NGX_EGRESS_MAGIC            0x45475237
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -163,6 +163,7 @@ typedef struct ngx_egress_api_s         ngx_egress_api_t;
 #include <ngx_egress_credential.h>
 #include <ngx_egress_sandbox.h>
 #include <ngx_egress_limit.h>
+#include <ngx_egress_resolve.h>
 
 
 typedef struct {
@@ -486,6 +487,20 @@ struct ngx_egress_api_s {
                                              struct sockaddr *sockaddr,
                                              ngx_array_t *privates,
                                              ngx_log_t *log);
+    ngx_uint_t              (*resolved)(ngx_egress_conf_t *ecf,
+                                        ngx_resolver_ctx_t *rctx,
+                                        in_port_t port, ngx_array_t *privates,
+                                        ngx_uint_t level, ngx_log_t *log,
+                                        ngx_egress_addrs_t **addrs);
+    ngx_egress_addrs_t *    (*addrs_single)(struct sockaddr *sockaddr,
+                                            socklen_t socklen,
+                                            ngx_log_t *log);
+    ngx_int_t               (*addrs_next)(ngx_egress_conf_t *ecf,
+                                          ngx_egress_addrs_t *addrs,
+                                          ngx_uint_t *current,
+                                          ngx_array_t *privates,
+                                          ngx_peer_connection_t *pc);
+    void                    (*addrs_free)(ngx_egress_addrs_t *addrs);
     void *                  (*loop_enter)(ngx_egress_conf_t *ecf,
                                           u_char *random, size_t len);
     void                    (*loop_leave)(ngx_egress_conf_t *ecf,

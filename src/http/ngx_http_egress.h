@@ -91,24 +91,10 @@ typedef struct {
 } ngx_http_egress_copy_t;
 
 
-/* an address that was judged, with its port */
+typedef ngx_egress_addr_t          ngx_http_egress_addr_t;
+typedef ngx_egress_addrs_t         ngx_http_egress_addrs_t;
 
-typedef struct {
-    ngx_sockaddr_t                 sockaddr;
-    socklen_t                      socklen;
-    ngx_str_t                      name;
-    u_char                         text[NGX_SOCKADDR_STRLEN];
-} ngx_http_egress_addr_t;
-
-
-/* those of one host; shared, and read-only after they were made */
-
-typedef struct {
-    ngx_uint_t                     refs;
-    ngx_uint_t                     n;
-    ngx_http_egress_addr_t        *addr;
-} ngx_http_egress_addrs_t;
-
+#define ngx_http_egress_addrs_free ngx_egress_addrs_free
 
 typedef struct ngx_http_egress_inflate_s  ngx_http_egress_inflate_t;
 typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
@@ -604,9 +590,6 @@ ngx_int_t ngx_http_egress_resolve(ngx_http_request_t *r,
 
 /* After NGX_AGAIN: the request waits, and notices a client that leaves. */
 void ngx_http_egress_resolve_wait(ngx_http_request_t *r);
-
-/* Gives a reference back. */
-void ngx_http_egress_addrs_free(ngx_http_egress_addrs_t *addrs);
 
 
 /*

@@ -567,7 +567,9 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
 
         ctx->host = hello->host;
         ctx->dest = dest;
-        ctx->naddrs = 0;
+
+        ctx->conf->api->addrs_free(ctx->addrs);
+        ctx->addrs = NULL;
     }
 
     if (hello->host.len != ctx->host.len
@@ -619,7 +621,7 @@ ngx_stream_egress_go(ngx_stream_egress_ctx_t *ctx,
         return ngx_stream_egress_hand_over(ctx);
     }
 
-    if (ctx->naddrs == 0) {
+    if (ctx->addrs == NULL) {
         return ngx_stream_egress_unnamed(ctx);
     }
 
