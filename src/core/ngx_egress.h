@@ -474,6 +474,11 @@ struct ngx_egress_api_s {
                                      ngx_log_t *log);
     ngx_int_t               (*vouch_check)(ngx_conf_t *cf,
                                            ngx_egress_conf_t *ecf);
+    ngx_command_t *         (*command_find)(ngx_module_t *module,
+                                            const char *name);
+    char *                  (*command_run)(ngx_conf_t *cf,
+                                           ngx_module_t *module, void *conf,
+                                           const char **words);
     ngx_egress_live_t *     (*live_create)(ngx_pool_t *pool,
                                            ngx_egress_live_pt handler,
                                            void *data);
@@ -611,6 +616,24 @@ char *ngx_egress_conf_block(ngx_conf_t *cf, void *object, ngx_uint_t type);
 /* ngx_conf_log_error() for a place that was passed before. */
 void ngx_egress_place_error(ngx_conf_t *cf, ngx_egress_place_t *place,
     const char *fmt, ...);
+
+
+/*
+ * ngx_egress_command.c: directives of stock modules.
+ */
+
+/* The directive of that name in the table of a module, or NULL. */
+ngx_command_t *ngx_egress_command_find(ngx_module_t *module,
+    const char *name);
+
+/*
+ * Runs a directive of a stock module as if the operator had written it in
+ * place of ours, which is being read: "words", up to a NULL, are its name and
+ * parameters, "conf" is what its handler gets.  Returns NGX_CONF_OK, or
+ * NGX_CONF_ERROR with all said.
+ */
+char *ngx_egress_command_run(ngx_conf_t *cf, ngx_module_t *module, void *conf,
+    const char **words);
 
 
 /*

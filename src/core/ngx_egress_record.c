@@ -18,6 +18,8 @@ ngx_egress_api_t  ngx_egress_api = {
     ngx_egress_identify,
     ngx_egress_vouch,
     ngx_egress_vouch_check,
+    ngx_egress_command_find,
+    ngx_egress_command_run,
     ngx_egress_live_create,
     ngx_egress_live_join,
     ngx_egress_sever,

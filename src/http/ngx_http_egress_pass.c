@@ -38,8 +38,6 @@ static char *ngx_http_egress_pass_headers(ngx_conf_t *cf,
 static ngx_uint_t ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf);
 static char *ngx_http_egress_proxy(ngx_conf_t *cf, const char *name,
     const char *one, const char *two);
-static ngx_command_t *ngx_http_egress_command(ngx_module_t *module,
-    const char *name);
 static void *ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name);
 static char *ngx_http_egress_pass_refused(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *conf, const char *what);
@@ -393,94 +391,29 @@ ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf)
 }
 
 
-/*
- * Runs a directive of the stock proxy module as if the operator had written
- * it here.  Handlers keep the words: they are copied.
- */
-
 static char *
 ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
     const char *two)
 {
-    char           *rv;
-    void           *plcf;
-    ngx_str_t      *value;
-    ngx_uint_t      i;
-    const char     *words[3];
-    ngx_array_t    *args, *saved;
-    ngx_command_t  *cmd;
+    void        *plcf;
+    const char  *words[4];
 
-    cmd = ngx_http_egress_command(&ngx_http_proxy_module, name);
-
-    if (cmd == NULL && ngx_strcmp(name, "proxy_pass_trailers") == 0) {
-
+    if (ngx_strcmp(name, "proxy_pass_trailers") == 0
+        && ngx_egress_command_find(&ngx_http_proxy_module, name) == NULL)
+    {
         /* 1.27.2: before that nothing of a trailer is passed */
 
         return NGX_CONF_OK;
     }
 
-    if (cmd == NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "the proxy module has no \"%s\"", name);
-        return NGX_CONF_ERROR;
-    }
-
-    args = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
-    if (args == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
     words[0] = name;
     words[1] = one;
     words[2] = two;
-
-    for (i = 0; i < 3 && words[i]; i++) {
-        value = ngx_array_push(args);
-        if (value == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        value->len = ngx_strlen(words[i]);
-        value->data = ngx_pnalloc(cf->pool, value->len + 1);
-        if (value->data == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        ngx_cpystrn(value->data, (u_char *) words[i], value->len + 1);
-    }
+    words[3] = NULL;
 
     plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
 
-    saved = cf->args;
-    cf->args = args;
-
-    rv = cmd->set(cf, cmd, plcf);
-
-    cf->args = saved;
-
-    if (rv == NGX_CONF_OK || rv == NGX_CONF_ERROR) {
-        return rv;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%s\" beside \"egress_pass\", which sets it", name);
-
-    return NGX_CONF_ERROR;
-}
-
-
-static ngx_command_t *
-ngx_http_egress_command(ngx_module_t *module, const char *name)
-{
-    ngx_command_t  *cmd;
-
-    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
-        if (ngx_strcmp(cmd->name.data, name) == 0) {
-            return cmd;
-        }
-    }
-
-    return NULL;
+    return ngx_egress_command_run(cf, &ngx_http_proxy_module, plcf, words);
 }
 
 
@@ -493,7 +426,7 @@ ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name)
     ngx_command_t  *cmd;
 
     plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
-    cmd = ngx_http_egress_command(&ngx_http_proxy_module, name);
+    cmd = ngx_egress_command_find(&ngx_http_proxy_module, name);
 
     return (cmd && cmd->offset) ? plcf + cmd->offset : NULL;
 }
@@ -715,7 +648,7 @@ ngx_http_egress_pass_server(ngx_conf_t *cf)
             continue;
         }
 
-        cmd = ngx_http_egress_command(module, "ssi");
+        cmd = ngx_egress_command_find(module, "ssi");
         conf = ctx->loc_conf[module->ctx_index];
 
         if (cmd && conf && *(ngx_flag_t *) (conf + cmd->offset)) {
