@@ -16,6 +16,8 @@ static ngx_listening_t *ngx_stream_egress_listening(ngx_addr_t *addr);
 static char *ngx_stream_egress_address(ngx_conf_t *cf,
     ngx_egress_conf_t *ecf, ngx_str_t *text, ngx_uint_t self,
     ngx_addr_t *addr);
+static char *ngx_stream_egress_parameters(ngx_conf_t *cf,
+    ngx_egress_conf_t *ecf, ngx_stream_egress_srv_conf_t *escf);
 static char *ngx_stream_egress_accept(ngx_conf_t *cf,
     ngx_stream_egress_srv_conf_t *escf, ngx_str_t *value);
 static char *ngx_stream_egress_upstream(ngx_conf_t *cf,
@@ -164,8 +166,7 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_stream_egress_srv_conf_t *escf = conf;
 
     char                           *rv;
-    ngx_str_t                      *value, self;
-    ngx_uint_t                      i;
+    ngx_str_t                      *value;
     ngx_stream_core_srv_conf_t     *cscf;
     ngx_stream_egress_main_conf_t  *emcf;
 
@@ -195,24 +196,9 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_egress_place(cf, &escf->place);
 
-    for (i = 2; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "self=", 5) == 0) {
-            self.data = value[i].data + 5;
-            self.len = value[i].len - 5;
-
-            rv = escf->self.sockaddr
-                 ? "has \"self=\" twice"
-                 : ngx_stream_egress_address(cf, emcf->egress, &self, 1,
-                                             &escf->self);
-
-        } else {
-            rv = ngx_stream_egress_accept(cf, escf, &value[i]);
-        }
-
-        if (rv != NGX_CONF_OK) {
-            return rv;
-        }
+    rv = ngx_stream_egress_parameters(cf, emcf->egress, escf);
+    if (rv != NGX_CONF_OK) {
+        return rv;
     }
 
     cscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_core_module);
@@ -290,6 +276,39 @@ ngx_stream_egress_address(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     gateway->self = self;
 
     ngx_egress_place(cf, &gateway->place);
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_stream_egress_parameters(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
+    ngx_stream_egress_srv_conf_t *escf)
+{
+    char        *rv;
+    ngx_str_t   *value, self;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "self=", 5) == 0) {
+            self.data = value[i].data + 5;
+            self.len = value[i].len - 5;
+
+            rv = escf->self.sockaddr
+                 ? "has \"self=\" twice"
+                 : ngx_stream_egress_address(cf, ecf, &self, 1, &escf->self);
+
+        } else {
+            rv = ngx_stream_egress_accept(cf, escf, &value[i]);
+        }
+
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
 
     return NGX_CONF_OK;
 }
