@@ -29,7 +29,7 @@
 
 
 /* tells configurations and records of ours, and of this layout, from others */
-#define NGX_EGRESS_MAGIC            0x45475236
+#define NGX_EGRESS_MAGIC            0x45475237
 
 #define NGX_EGRESS_MODULE_NAME      "ngx_egress_module"
 
@@ -163,6 +163,7 @@ typedef struct ngx_egress_api_s         ngx_egress_api_t;
 #include <ngx_egress_credential.h>
 #include <ngx_egress_sandbox.h>
 #include <ngx_egress_limit.h>
+#include <ngx_egress_resolve.h>
 
 
 typedef struct {
@@ -473,6 +474,11 @@ struct ngx_egress_api_s {
                                      ngx_log_t *log);
     ngx_int_t               (*vouch_check)(ngx_conf_t *cf,
                                            ngx_egress_conf_t *ecf);
+    ngx_command_t *         (*command_find)(ngx_module_t *module,
+                                            const char *name);
+    char *                  (*command_run)(ngx_conf_t *cf,
+                                           ngx_module_t *module, void *conf,
+                                           const char **words);
     ngx_egress_live_t *     (*live_create)(ngx_pool_t *pool,
                                            ngx_egress_live_pt handler,
                                            void *data);
@@ -486,6 +492,20 @@ struct ngx_egress_api_s {
                                              struct sockaddr *sockaddr,
                                              ngx_array_t *privates,
                                              ngx_log_t *log);
+    ngx_uint_t              (*resolved)(ngx_egress_conf_t *ecf,
+                                        ngx_resolver_ctx_t *rctx,
+                                        in_port_t port, ngx_array_t *privates,
+                                        ngx_uint_t level, ngx_log_t *log,
+                                        ngx_egress_addrs_t **addrs);
+    ngx_egress_addrs_t *    (*addrs_single)(struct sockaddr *sockaddr,
+                                            socklen_t socklen,
+                                            ngx_log_t *log);
+    ngx_int_t               (*addrs_next)(ngx_egress_conf_t *ecf,
+                                          ngx_egress_addrs_t *addrs,
+                                          ngx_uint_t *current,
+                                          ngx_array_t *privates,
+                                          ngx_peer_connection_t *pc);
+    void                    (*addrs_free)(ngx_egress_addrs_t *addrs);
     void *                  (*loop_enter)(ngx_egress_conf_t *ecf,
                                           u_char *random, size_t len);
     void                    (*loop_leave)(ngx_egress_conf_t *ecf,
@@ -596,6 +616,24 @@ char *ngx_egress_conf_block(ngx_conf_t *cf, void *object, ngx_uint_t type);
 /* ngx_conf_log_error() for a place that was passed before. */
 void ngx_egress_place_error(ngx_conf_t *cf, ngx_egress_place_t *place,
     const char *fmt, ...);
+
+
+/*
+ * ngx_egress_command.c: directives of stock modules.
+ */
+
+/* The directive of that name in the table of a module, or NULL. */
+ngx_command_t *ngx_egress_command_find(ngx_module_t *module,
+    const char *name);
+
+/*
+ * Runs a directive of a stock module as if the operator had written it in
+ * place of ours, which is being read: "words", up to a NULL, are its name and
+ * parameters, "conf" is what its handler gets.  Returns NGX_CONF_OK, or
+ * NGX_CONF_ERROR with all said.
+ */
+char *ngx_egress_command_run(ngx_conf_t *cf, ngx_module_t *module, void *conf,
+    const char **words);
 
 
 /*

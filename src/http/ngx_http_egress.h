@@ -91,25 +91,6 @@ typedef struct {
 } ngx_http_egress_copy_t;
 
 
-/* an address that was judged, with its port */
-
-typedef struct {
-    ngx_sockaddr_t                 sockaddr;
-    socklen_t                      socklen;
-    ngx_str_t                      name;
-    u_char                         text[NGX_SOCKADDR_STRLEN];
-} ngx_http_egress_addr_t;
-
-
-/* those of one host; shared, and read-only after they were made */
-
-typedef struct {
-    ngx_uint_t                     refs;
-    ngx_uint_t                     n;
-    ngx_http_egress_addr_t        *addr;
-} ngx_http_egress_addrs_t;
-
-
 typedef struct ngx_http_egress_inflate_s  ngx_http_egress_inflate_t;
 typedef struct ngx_http_egress_budget_s   ngx_http_egress_budget_t;
 
@@ -184,7 +165,7 @@ struct ngx_http_egress_ctx_s {
     ngx_egress_body_field_t        mcp_name;
 
     ngx_resolver_ctx_t            *resolving;
-    ngx_http_egress_addrs_t       *addrs;       /* a reference */
+    ngx_egress_addrs_t            *addrs;       /* a reference */
     ngx_uint_t                     resolve_reason;
 
     ngx_str_t                      upgrade;     /* what the client asks for */
@@ -243,7 +224,7 @@ struct ngx_http_egress_ctx_s {
 
     ngx_http_egress_copy_t         some_copies[4];
     ngx_http_egress_copy_t         some_kept[2];
-    ngx_http_egress_addr_t         addr;        /* of a pooled connection */
+    ngx_egress_addr_t              addr;        /* of a pooled connection */
 };
 
 
@@ -642,7 +623,7 @@ ngx_int_t ngx_http_egress_pool_init(ngx_cycle_t *cycle,
  * none.
  */
 ngx_connection_t *ngx_http_egress_pool_get(ngx_egress_bound_t *bound,
-    ngx_str_t *sandbox, ngx_msec_t age, ngx_http_egress_addr_t *addr,
+    ngx_str_t *sandbox, ngx_msec_t age, ngx_egress_addr_t *addr,
     ngx_log_t *log);
 
 /*
@@ -667,12 +648,12 @@ void ngx_http_egress_pool_save_session(ngx_egress_bound_t *bound,
 
 
 /* The addresses of a bound host, a reference for the caller, or NULL. */
-ngx_http_egress_addrs_t *ngx_http_egress_pool_addrs(
+ngx_egress_addrs_t *ngx_http_egress_pool_addrs(
     ngx_egress_bound_t *bound);
 
 /* Keeps addresses, with a reference of its own, until "valid" is over. */
 void ngx_http_egress_pool_save_addrs(ngx_egress_bound_t *bound,
-    ngx_http_egress_addrs_t *addrs, time_t valid);
+    ngx_egress_addrs_t *addrs, time_t valid);
 
 
 /*
@@ -690,9 +671,6 @@ ngx_int_t ngx_http_egress_resolve(ngx_http_request_t *r,
 
 /* After NGX_AGAIN: the request waits, and notices a client that leaves. */
 void ngx_http_egress_resolve_wait(ngx_http_request_t *r);
-
-/* Gives a reference back. */
-void ngx_http_egress_addrs_free(ngx_http_egress_addrs_t *addrs);
 
 
 /*

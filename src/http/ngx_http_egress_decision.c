@@ -520,7 +520,7 @@ ngx_http_egress_reset_ctx(ngx_http_egress_ctx_t *ctx)
     ctx->foreign = 0;
     ctx->generation = 0;
 
-    ngx_http_egress_addrs_free(ctx->addrs);
+    ngx_egress_addrs_free(ctx->addrs);
     ctx->addrs = NULL;
 
     ctx->said = NULL;

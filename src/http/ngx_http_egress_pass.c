@@ -40,10 +40,6 @@ static char *ngx_http_egress_pass_fields(ngx_conf_t *cf,
 static ngx_uint_t ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf);
 static char *ngx_http_egress_proxy(ngx_conf_t *cf, const char *name,
     const char *one, const char *two);
-static ngx_array_t *ngx_http_egress_words(ngx_conf_t *cf,
-    const char **words);
-static ngx_command_t *ngx_http_egress_command(ngx_module_t *module,
-    const char *name);
 static void *ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name);
 static char *ngx_http_egress_pass_alone(ngx_conf_t *cf,
     ngx_http_egress_loc_conf_t *conf, ngx_uint_t handler);
@@ -413,34 +409,19 @@ ngx_http_egress_pass_uses(ngx_egress_conf_t *ecf)
 }
 
 
-/*
- * Runs a directive of the stock proxy module as if the operator had written
- * it here.  Handlers keep the words: they are copied.
- */
-
 static char *
 ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
     const char *two)
 {
-    char           *rv;
-    void           *plcf;
-    const char     *words[4];
-    ngx_array_t    *args, *saved;
-    ngx_command_t  *cmd;
+    void        *plcf;
+    const char  *words[4];
 
-    cmd = ngx_http_egress_command(&ngx_http_proxy_module, name);
-
-    if (cmd == NULL && ngx_strcmp(name, "proxy_pass_trailers") == 0) {
-
+    if (ngx_strcmp(name, "proxy_pass_trailers") == 0
+        && ngx_egress_command_find(&ngx_http_proxy_module, name) == NULL)
+    {
         /* 1.27.2: before that nothing of a trailer is passed */
 
         return NGX_CONF_OK;
-    }
-
-    if (cmd == NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "the proxy module has no \"%s\"", name);
-        return NGX_CONF_ERROR;
     }
 
     words[0] = name;
@@ -448,74 +429,9 @@ ngx_http_egress_proxy(ngx_conf_t *cf, const char *name, const char *one,
     words[2] = two;
     words[3] = NULL;
 
-    args = ngx_http_egress_words(cf, words);
-    if (args == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
     plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
 
-    saved = cf->args;
-    cf->args = args;
-
-    rv = cmd->set(cf, cmd, plcf);
-
-    cf->args = saved;
-
-    if (rv == NGX_CONF_OK || rv == NGX_CONF_ERROR) {
-        return rv;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%s\" beside \"egress_pass\", which sets it", name);
-
-    return NGX_CONF_ERROR;
-}
-
-
-static ngx_array_t *
-ngx_http_egress_words(ngx_conf_t *cf, const char **words)
-{
-    ngx_str_t    *value;
-    ngx_array_t  *args;
-
-    args = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
-    if (args == NULL) {
-        return NULL;
-    }
-
-    for ( /* void */ ; *words; words++) {
-
-        value = ngx_array_push(args);
-        if (value == NULL) {
-            return NULL;
-        }
-
-        value->len = ngx_strlen(*words);
-        value->data = ngx_pnalloc(cf->pool, value->len + 1);
-        if (value->data == NULL) {
-            return NULL;
-        }
-
-        ngx_cpystrn(value->data, (u_char *) *words, value->len + 1);
-    }
-
-    return args;
-}
-
-
-static ngx_command_t *
-ngx_http_egress_command(ngx_module_t *module, const char *name)
-{
-    ngx_command_t  *cmd;
-
-    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
-        if (ngx_strcmp(cmd->name.data, name) == 0) {
-            return cmd;
-        }
-    }
-
-    return NULL;
+    return ngx_egress_command_run(cf, &ngx_http_proxy_module, plcf, words);
 }
 
 
@@ -528,7 +444,7 @@ ngx_http_egress_proxy_field(ngx_conf_t *cf, const char *name)
     ngx_command_t  *cmd;
 
     plcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_proxy_module);
-    cmd = ngx_http_egress_command(&ngx_http_proxy_module, name);
+    cmd = ngx_egress_command_find(&ngx_http_proxy_module, name);
 
     return (cmd && cmd->offset) ? plcf + cmd->offset : NULL;
 }
@@ -762,7 +678,7 @@ ngx_http_egress_pass_server(ngx_conf_t *cf)
             continue;
         }
 
-        cmd = ngx_http_egress_command(module, "ssi");
+        cmd = ngx_egress_command_find(module, "ssi");
         conf = ctx->loc_conf[module->ctx_index];
 
         if (cmd && conf && *(ngx_flag_t *) (conf + cmd->offset)) {

@@ -131,9 +131,9 @@ ngx_http_egress_get_peer(ngx_peer_connection_t *pc, void *data)
 {
     ngx_http_egress_peer_t *peer = data;
 
-    ngx_addr_t              *fixed;
-    ngx_connection_t        *c;
-    ngx_http_egress_addr_t  *addr;
+    ngx_addr_t         *fixed;
+    ngx_connection_t   *c;
+    ngx_egress_addr_t  *addr;
 
     pc->cached = 0;
     pc->connection = NULL;
@@ -176,9 +176,7 @@ static ngx_int_t
 ngx_http_egress_next_address(ngx_peer_connection_t *pc,
     ngx_http_egress_peer_t *peer)
 {
-    ngx_addr_t               *fixed;
-    ngx_http_egress_addr_t   *addr;
-    ngx_http_egress_addrs_t  *addrs;
+    ngx_addr_t  *fixed;
 
     fixed = peer->bound->binding->upstream;
 
@@ -190,25 +188,11 @@ ngx_http_egress_next_address(ngx_peer_connection_t *pc,
         return NGX_OK;
     }
 
-    addrs = peer->ctx->addrs;
-
-    while (addrs && peer->current < addrs->n) {
-
-        addr = &addrs->addr[peer->current++];
-
-        if (ngx_egress_address_check(peer->ctx->conf, &addr->sockaddr.sockaddr,
-                                     &peer->bound->binding->privates, pc->log)
-            != NGX_EGRESS_ADDR_OK)
-        {
-            ngx_log_error(NGX_LOG_ERR, pc->log, 0,
-                          "address %V is refused", &addr->name);
-            continue;
-        }
-
-        pc->sockaddr = &addr->sockaddr.sockaddr;
-        pc->socklen = addr->socklen;
-        pc->name = &addr->name;
-
+    if (ngx_egress_addrs_next(peer->ctx->conf, peer->ctx->addrs,
+                              &peer->current, &peer->bound->binding->privates,
+                              pc)
+        == NGX_OK)
+    {
         return NGX_OK;
     }
 

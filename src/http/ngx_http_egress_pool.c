@@ -20,7 +20,7 @@ typedef struct {
     ngx_uint_t                    generation;   /* of the secrets */
     size_t                        sandbox_len;  /* whose they are, or 0 */
     u_char                        sandbox[NGX_EGRESS_SANDBOX_ID_LEN];
-    ngx_http_egress_addr_t        addr;
+    ngx_egress_addr_t             addr;
 } ngx_http_egress_item_t;
 
 
@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     ngx_queue_t                   idle;
-    ngx_http_egress_addrs_t      *addrs;
+    ngx_egress_addrs_t           *addrs;
     time_t                        valid;        /* of addrs */
 #if (NGX_HTTP_SSL)
     ngx_ssl_session_t            *session;
@@ -126,7 +126,7 @@ ngx_http_egress_pool_init(ngx_cycle_t *cycle, ngx_egress_conf_t *ecf)
 
 ngx_connection_t *
 ngx_http_egress_pool_get(ngx_egress_bound_t *bound, ngx_str_t *sandbox,
-    ngx_msec_t age, ngx_http_egress_addr_t *addr, ngx_log_t *log)
+    ngx_msec_t age, ngx_egress_addr_t *addr, ngx_log_t *log)
 {
     ngx_uint_t               generation;
     ngx_queue_t             *queue, *q, *next;
@@ -351,7 +351,7 @@ ngx_http_egress_pool_rest(ngx_connection_t *c, ngx_http_egress_item_t *item)
 }
 
 
-ngx_http_egress_addrs_t *
+ngx_egress_addrs_t *
 ngx_http_egress_pool_addrs(ngx_egress_bound_t *bound)
 {
     ngx_http_egress_slot_t  *slot;
@@ -370,13 +370,13 @@ ngx_http_egress_pool_addrs(ngx_egress_bound_t *bound)
 
 void
 ngx_http_egress_pool_save_addrs(ngx_egress_bound_t *bound,
-    ngx_http_egress_addrs_t *addrs, time_t valid)
+    ngx_egress_addrs_t *addrs, time_t valid)
 {
     ngx_http_egress_slot_t  *slot;
 
     slot = &ngx_http_egress_pool->slots[bound->index];
 
-    ngx_http_egress_addrs_free(slot->addrs);
+    ngx_egress_addrs_free(slot->addrs);
 
     addrs->refs++;
 
@@ -488,7 +488,7 @@ ngx_http_egress_pool_cleanup(void *data)
 
     for (i = 0; i < pool->nslots; i++) {
 
-        ngx_http_egress_addrs_free(pool->slots[i].addrs);
+        ngx_egress_addrs_free(pool->slots[i].addrs);
         pool->slots[i].addrs = NULL;
 
 #if (NGX_HTTP_SSL)

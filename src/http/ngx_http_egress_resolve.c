@@ -15,8 +15,7 @@
 
 
 static void ngx_http_egress_resolve_handler(ngx_resolver_ctx_t *rctx);
-static ngx_uint_t ngx_http_egress_resolve_done(ngx_http_egress_ctx_t *ctx);
-static ngx_uint_t ngx_http_egress_addresses(ngx_http_egress_ctx_t *ctx,
+static void ngx_http_egress_resolve_done(ngx_http_egress_ctx_t *ctx,
     ngx_resolver_ctx_t *rctx);
 static void ngx_http_egress_resolve_cleanup(void *data);
 
@@ -118,8 +117,7 @@ ngx_http_egress_resolve_handler(ngx_resolver_ctx_t *rctx)
 
     /* what is known already is freed as soon as this returns: it is copied */
 
-    ctx->resolved = 1;
-    ctx->resolve_reason = ngx_http_egress_resolve_done(ctx);
+    ngx_http_egress_resolve_done(ctx, rctx);
 
     if (ctx->sync) {
         return;
@@ -138,108 +136,32 @@ ngx_http_egress_resolve_handler(ngx_resolver_ctx_t *rctx)
 }
 
 
-static ngx_uint_t
-ngx_http_egress_resolve_done(ngx_http_egress_ctx_t *ctx)
+static void
+ngx_http_egress_resolve_done(ngx_http_egress_ctx_t *ctx,
+    ngx_resolver_ctx_t *rctx)
 {
-    ngx_uint_t           reason;
-    ngx_resolver_ctx_t  *rctx;
+    time_t               valid;
+    ngx_egress_bound_t  *bound;
 
-    rctx = ctx->resolving;
+    bound = ctx->req.bound;
 
-    if (rctx->state) {
-        ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
-                      "\"%V\" could not be resolved (%i: %s)",
-                      &rctx->name, rctx->state,
-                      ngx_resolver_strerror(rctx->state));
+    ctx->resolved = 1;
+    ctx->resolve_reason = ngx_egress_resolved(ctx->conf, rctx, bound->port,
+                                              &bound->binding->privates,
+                                              NGX_LOG_ERR,
+                                              ctx->request->connection->log,
+                                              &ctx->addrs);
 
-        reason = (rctx->state == NGX_RESOLVE_TIMEDOUT)
-                 ? NGX_EGRESS_DNS_TIMEOUT : NGX_EGRESS_DNS_ERROR;
+    if (ctx->resolve_reason == NGX_EGRESS_ALLOWED) {
+        valid = ngx_min(rctx->valid,
+                        ngx_time() + NGX_HTTP_EGRESS_RESOLVE_VALID);
 
-    } else {
-        reason = ngx_http_egress_addresses(ctx, rctx);
+        ngx_http_egress_pool_save_addrs(bound, ctx->addrs, valid);
     }
 
     ctx->resolving = NULL;
 
     ngx_resolve_name_done(rctx);
-
-    return reason;
-}
-
-
-static ngx_uint_t
-ngx_http_egress_addresses(ngx_http_egress_ctx_t *ctx,
-    ngx_resolver_ctx_t *rctx)
-{
-    time_t                    now, valid;
-    ngx_log_t                *log;
-    ngx_uint_t                i;
-    ngx_egress_bound_t       *bound;
-    ngx_http_egress_addr_t   *addr;
-    ngx_http_egress_addrs_t  *addrs;
-
-    log = ctx->request->connection->log;
-    bound = ctx->req.bound;
-
-    addrs = ngx_calloc(sizeof(ngx_http_egress_addrs_t)
-                       + rctx->naddrs * sizeof(ngx_http_egress_addr_t), log);
-    if (addrs == NULL) {
-        return NGX_EGRESS_DNS_ERROR;
-    }
-
-    addrs->refs = 1;
-    addrs->addr = (ngx_http_egress_addr_t *) (addrs + 1);
-
-    for (i = 0; i < rctx->naddrs; i++) {
-
-        addr = &addrs->addr[addrs->n];
-
-        ngx_memcpy(&addr->sockaddr, rctx->addrs[i].sockaddr,
-                   rctx->addrs[i].socklen);
-        addr->socklen = rctx->addrs[i].socklen;
-
-        ngx_inet_set_port(&addr->sockaddr.sockaddr, bound->port);
-
-        addr->name.data = addr->text;
-        addr->name.len = ngx_sock_ntop(&addr->sockaddr.sockaddr,
-                                       addr->socklen, addr->text,
-                                       NGX_SOCKADDR_STRLEN, 1);
-
-        if (ngx_egress_address_check(ctx->conf, &addr->sockaddr.sockaddr,
-                                     &bound->binding->privates, log)
-            != NGX_EGRESS_ADDR_OK)
-        {
-            ngx_log_error(NGX_LOG_ERR, log, 0,
-                          "address %V of \"%V\" is refused",
-                          &addr->name, &rctx->name);
-            continue;
-        }
-
-        addrs->n++;
-    }
-
-    if (addrs->n == 0) {
-        ngx_free(addrs);
-        return NGX_EGRESS_ADDRESS_REFUSED;
-    }
-
-    now = ngx_time();
-    valid = ngx_min(rctx->valid, now + NGX_HTTP_EGRESS_RESOLVE_VALID);
-
-    ngx_http_egress_pool_save_addrs(bound, addrs, valid);
-
-    ctx->addrs = addrs;
-
-    return NGX_EGRESS_ALLOWED;
-}
-
-
-void
-ngx_http_egress_addrs_free(ngx_http_egress_addrs_t *addrs)
-{
-    if (addrs && --addrs->refs == 0) {
-        ngx_free(addrs);
-    }
 }
 
 
@@ -253,6 +175,6 @@ ngx_http_egress_resolve_cleanup(void *data)
         ctx->resolving = NULL;
     }
 
-    ngx_http_egress_addrs_free(ctx->addrs);
+    ngx_egress_addrs_free(ctx->addrs);
     ctx->addrs = NULL;
 }

@@ -273,49 +273,16 @@ ngx_http_egress_terminate(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static char *
 ngx_http_egress_ssl(ngx_conf_t *cf, const char *name, const char *one)
 {
-    char           *rv;
-    void           *sscf;
-    ngx_str_t      *value;
-    ngx_array_t     args, *saved;
-    ngx_command_t  *cmd;
+    void        *sscf;
+    const char  *words[3];
 
-    for (cmd = ngx_http_ssl_module.commands; cmd->name.len; cmd++) {
-        if (ngx_strcmp(cmd->name.data, name) == 0) {
-            break;
-        }
-    }
-
-    if (cmd->name.len == 0
-        || ngx_array_init(&args, cf->pool, 2, sizeof(ngx_str_t)) != NGX_OK)
-    {
-        return NGX_CONF_ERROR;
-    }
-
-    value = ngx_array_push_n(&args, 2);
-
-    value[0].data = (u_char *) name;
-    value[0].len = ngx_strlen(name);
-    value[1].data = (u_char *) one;
-    value[1].len = ngx_strlen(one);
+    words[0] = name;
+    words[1] = one;
+    words[2] = NULL;
 
     sscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_ssl_module);
 
-    saved = cf->args;
-    cf->args = &args;
-
-    rv = cmd->set(cf, cmd, sscf);
-
-    cf->args = saved;
-
-    if (rv == NGX_CONF_OK || rv == NGX_CONF_ERROR) {
-        return rv;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%s\" beside \"egress_terminate\", which sets it",
-                       name);
-
-    return NGX_CONF_ERROR;
+    return ngx_egress_command_run(cf, &ngx_http_ssl_module, sscf, words);
 }
 
 

@@ -54,15 +54,6 @@ typedef struct {
 } ngx_stream_egress_srv_conf_t;
 
 
-/* an address that was judged, with its port */
-
-typedef struct {
-    ngx_sockaddr_t                   sockaddr;
-    socklen_t                        socklen;
-    ngx_str_t                        name;
-} ngx_stream_egress_addr_t;
-
-
 typedef struct ngx_stream_egress_ctx_s  ngx_stream_egress_ctx_t;
 
 /*
@@ -96,9 +87,8 @@ struct ngx_stream_egress_ctx_s {
 
     ngx_resolver_ctx_t              *resolving;
     ngx_uint_t                       unresolved;    /* the reason */
-    ngx_stream_egress_addr_t        *addrs;
-    ngx_uint_t                       naddrs;
-    ngx_uint_t                       current;
+    ngx_egress_addrs_t              *addrs;     /* a reference */
+    ngx_uint_t                       current;   /* the next to be tried */
 
     void                            *loop;      /* of ngx_egress_loop_enter */
     u_char                           id[NGX_EGRESS_ID_LEN];

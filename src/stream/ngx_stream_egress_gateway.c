@@ -12,10 +12,17 @@
 
 static void ngx_stream_egress_read_handler(ngx_event_t *rev);
 static void ngx_stream_egress_write_handler(ngx_event_t *wev);
+static ssize_t ngx_stream_egress_peek(ngx_connection_t *c);
+static ngx_int_t ngx_stream_egress_wait(ngx_stream_egress_ctx_t *ctx,
+    size_t peeked);
 static ngx_int_t ngx_stream_egress_start(ngx_stream_egress_ctx_t *ctx,
     u_char *data, size_t len);
+static ngx_uint_t ngx_stream_egress_admit(ngx_stream_egress_ctx_t *ctx);
 static ngx_uint_t ngx_stream_egress_limit(ngx_stream_egress_ctx_t *ctx);
+static ngx_int_t ngx_stream_egress_judge_name(ngx_stream_egress_ctx_t *ctx);
 static ngx_int_t ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
+    ngx_egress_client_hello_t *hello);
+static ngx_int_t ngx_stream_egress_by_address(ngx_stream_egress_ctx_t *ctx,
     ngx_egress_client_hello_t *hello);
 static ngx_int_t ngx_stream_egress_unnamed(ngx_stream_egress_ctx_t *ctx);
 static ngx_int_t ngx_stream_egress_go(ngx_stream_egress_ctx_t *ctx,
@@ -138,62 +145,37 @@ ngx_stream_egress_write_handler(ngx_event_t *wev)
 void
 ngx_stream_egress_read(ngx_stream_egress_ctx_t *ctx)
 {
-    u_char                *p;
     ssize_t                n;
-    ngx_err_t              err;
     ngx_int_t              rc;
     ngx_event_t           *rev;
-    ngx_connection_t      *c;
     ngx_stream_session_t  *s;
 
     s = ctx->session;
-    c = s->connection;
-    rev = c->read;
-
-    p = ngx_stream_egress_peeked;
+    rev = s->connection->read;
 
     for ( ;; ) {
 
-        n = recv(c->fd, (char *) p, NGX_STREAM_EGRESS_PEEK, MSG_PEEK);
-        err = ngx_socket_errno;
+        n = ngx_stream_egress_peek(s->connection);
 
-        ngx_log_debug1(NGX_LOG_DEBUG_STREAM, c->log, 0,
-                       "egress peek: %z", n);
-
-        if (n == -1 && err == NGX_EINTR) {
-            continue;
-        }
-
-        if (n == -1 && err != NGX_EAGAIN) {
-            rev->error = 1;
-            ngx_connection_error(c, err, "recv() failed");
-            ngx_stream_finalize_session(s, NGX_STREAM_OK);
-            return;
-        }
-
-        if (n == 0) {
+        if (n == 0 || n == NGX_ERROR) {
             ngx_stream_finalize_session(s, NGX_STREAM_OK);
             return;
         }
 
         /* while a name is being resolved what comes has to wait */
 
-        if (n == -1 || ctx->resolving) {
+        if (n == NGX_AGAIN || ctx->resolving) {
             break;
         }
 
-        rc = ctx->step(ctx, p, n);
+        rc = ctx->step(ctx, ngx_stream_egress_peeked, n);
 
         /* a name and a token of a sandbox may have been there */
 
-        ngx_explicit_memzero(p, n);
+        ngx_explicit_memzero(ngx_stream_egress_peeked, n);
 
         if (rc == NGX_OK) {
             continue;
-        }
-
-        if (rc == NGX_DONE) {
-            return;
         }
 
         if (rc == NGX_ERROR) {
@@ -201,22 +183,7 @@ ngx_stream_egress_read(ngx_stream_egress_ctx_t *ctx)
             return;
         }
 
-        /* rc == NGX_AGAIN */
-
-        if (ctx->resolving) {
-            break;
-        }
-
-        if (n == NGX_STREAM_EGRESS_PEEK) {
-            (void) ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
-            return;
-        }
-
-        if (rev->pending_eof) {
-
-            /* the rest will not come */
-
-            ngx_stream_finalize_session(s, NGX_STREAM_OK);
+        if (rc == NGX_DONE || ngx_stream_egress_wait(ctx, n) != NGX_OK) {
             return;
         }
 
@@ -228,6 +195,64 @@ ngx_stream_egress_read(ngx_stream_egress_ctx_t *ctx)
     if (ngx_handle_read_event(rev, 0) != NGX_OK) {
         ngx_stream_finalize_session(s, NGX_STREAM_INTERNAL_SERVER_ERROR);
     }
+}
+
+
+/* what waits in the socket stays there */
+
+static ssize_t
+ngx_stream_egress_peek(ngx_connection_t *c)
+{
+    ssize_t    n;
+    ngx_err_t  err;
+
+    do {
+        n = recv(c->fd, (char *) ngx_stream_egress_peeked,
+                 NGX_STREAM_EGRESS_PEEK, MSG_PEEK);
+        err = ngx_socket_errno;
+
+        ngx_log_debug1(NGX_LOG_DEBUG_STREAM, c->log, 0,
+                       "egress peek: %z", n);
+
+    } while (n == -1 && err == NGX_EINTR);
+
+    if (n != -1) {
+        return n;
+    }
+
+    if (err == NGX_EAGAIN) {
+        return NGX_AGAIN;
+    }
+
+    c->read->error = 1;
+    ngx_connection_error(c, err, "recv() failed");
+
+    return NGX_ERROR;
+}
+
+
+/* tells whether what a step wants to go on can still come */
+
+static ngx_int_t
+ngx_stream_egress_wait(ngx_stream_egress_ctx_t *ctx, size_t peeked)
+{
+    if (ctx->resolving) {
+        return NGX_OK;
+    }
+
+    if (peeked == NGX_STREAM_EGRESS_PEEK) {
+        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_MALFORMED_REQUEST);
+    }
+
+    if (ctx->session->connection->read->pending_eof) {
+
+        /* the rest will not come */
+
+        ngx_stream_finalize_session(ctx->session, NGX_STREAM_OK);
+        return NGX_DONE;
+    }
+
+    return NGX_OK;
 }
 
 
@@ -369,6 +394,23 @@ ngx_stream_egress_identify(ngx_stream_egress_ctx_t *ctx,
 }
 
 
+/* a client that can give no credentials before what it says is read */
+
+static ngx_uint_t
+ngx_stream_egress_admit(ngx_stream_egress_ctx_t *ctx)
+{
+    ngx_uint_t             reason;
+    ngx_egress_identity_t  identity;
+
+    ngx_memzero(&identity, sizeof(ngx_egress_identity_t));
+
+    reason = ngx_stream_egress_identify(ctx, &identity);
+
+    return (reason == NGX_EGRESS_ALLOWED) ? ngx_stream_egress_limit(ctx)
+                                          : reason;
+}
+
+
 /* asked again for the same client, it counts no connection twice */
 
 static ngx_uint_t
@@ -411,13 +453,20 @@ ngx_stream_egress_judge(ngx_stream_egress_ctx_t *ctx)
         return ngx_stream_egress_literal(ctx);
     }
 
+    return ngx_stream_egress_judge_name(ctx);
+}
+
+
+static ngx_int_t
+ngx_stream_egress_judge_name(ngx_stream_egress_ctx_t *ctx)
+{
     switch (ctx->dest.kind) {
 
     case NGX_EGRESS_DEST_BOUND:
         return NGX_OK;
 
     case NGX_EGRESS_DEST_NAME:
-        return ngx_stream_egress_resolve(ctx);
+        return ctx->resolved ? NGX_OK : ngx_stream_egress_resolve(ctx);
 
     case NGX_EGRESS_DEST_BINDING:
         return ngx_stream_egress_refuse(ctx, NGX_EGRESS_BINDING_REFUSED);
@@ -518,22 +567,15 @@ static ngx_int_t
 ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
     ngx_egress_client_hello_t *hello)
 {
-    ngx_int_t                  rc;
-    ngx_uint_t                 reason;
-    ngx_egress_identity_t      identity;
-    ngx_egress_destination_t   dest;
+    ngx_int_t                 rc;
+    ngx_uint_t                reason;
+    ngx_egress_destination_t  dest;
 
     if (ctx->via == NGX_EGRESS_VIA_TLS) {
 
         /* there is no place for credentials in front of a handshake */
 
-        ngx_memzero(&identity, sizeof(ngx_egress_identity_t));
-
-        reason = ngx_stream_egress_identify(ctx, &identity);
-
-        if (reason == NGX_EGRESS_ALLOWED) {
-            reason = ngx_stream_egress_limit(ctx);
-        }
+        reason = ngx_stream_egress_admit(ctx);
 
         if (reason != NGX_EGRESS_ALLOWED) {
             return ngx_stream_egress_refuse(ctx, reason);
@@ -541,12 +583,7 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
     }
 
     if (!hello->sni) {
-
-        if (ctx->dest.kind == NGX_EGRESS_DEST_ADDRESS) {
-            return ngx_stream_egress_go(ctx, hello);
-        }
-
-        return ngx_stream_egress_unnamed(ctx);
+        return ngx_stream_egress_by_address(ctx, hello);
     }
 
     if (!ctx->resolved || ctx->dest.kind != NGX_EGRESS_DEST_NAME) {
@@ -560,14 +597,14 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
         if ((dest.kind == NGX_EGRESS_DEST_REFUSED || dest.report)
             && ctx->host.family != AF_UNSPEC)
         {
-            return (ctx->dest.kind == NGX_EGRESS_DEST_ADDRESS)
-                   ? ngx_stream_egress_go(ctx, hello)
-                   : ngx_stream_egress_unnamed(ctx);
+            return ngx_stream_egress_by_address(ctx, hello);
         }
 
         ctx->host = hello->host;
         ctx->dest = dest;
-        ctx->naddrs = 0;
+
+        ctx->conf->api->addrs_free(ctx->addrs);
+        ctx->addrs = NULL;
     }
 
     if (hello->host.len != ctx->host.len
@@ -578,25 +615,25 @@ ngx_stream_egress_named(ngx_stream_egress_ctx_t *ctx,
         return ngx_stream_egress_refuse(ctx, NGX_EGRESS_HOST_MISMATCH);
     }
 
-    switch (ctx->dest.kind) {
-
-    case NGX_EGRESS_DEST_BOUND:
-        return ngx_stream_egress_go(ctx, hello);
-
-    case NGX_EGRESS_DEST_NAME:
-
+    if (ctx->dest.kind == NGX_EGRESS_DEST_NAME) {
         ctx->host.port = NGX_EGRESS_PORT;
-
-        rc = ctx->resolved ? NGX_OK : ngx_stream_egress_resolve(ctx);
-
-        return (rc == NGX_OK) ? ngx_stream_egress_go(ctx, hello) : rc;
-
-    case NGX_EGRESS_DEST_BINDING:
-        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_BINDING_REFUSED);
-
-    default: /* NGX_EGRESS_DEST_REFUSED */
-        return ngx_stream_egress_refuse(ctx, NGX_EGRESS_DESTINATION_REFUSED);
     }
+
+    rc = ngx_stream_egress_judge_name(ctx);
+
+    return (rc == NGX_OK) ? ngx_stream_egress_go(ctx, hello) : rc;
+}
+
+
+/* no name that the policy knows: the address alone decides, if there is one */
+
+static ngx_int_t
+ngx_stream_egress_by_address(ngx_stream_egress_ctx_t *ctx,
+    ngx_egress_client_hello_t *hello)
+{
+    return (ctx->dest.kind == NGX_EGRESS_DEST_ADDRESS)
+           ? ngx_stream_egress_go(ctx, hello)
+           : ngx_stream_egress_unnamed(ctx);
 }
 
 
@@ -619,7 +656,7 @@ ngx_stream_egress_go(ngx_stream_egress_ctx_t *ctx,
         return ngx_stream_egress_hand_over(ctx);
     }
 
-    if (ctx->naddrs == 0) {
+    if (ctx->addrs == NULL) {
         return ngx_stream_egress_unnamed(ctx);
     }
 
@@ -643,18 +680,11 @@ ngx_stream_egress_go(ngx_stream_egress_ctx_t *ctx,
 ngx_int_t
 ngx_stream_egress_origin(ngx_stream_egress_ctx_t *ctx)
 {
-    ngx_uint_t             reason;
-    ngx_egress_identity_t  identity;
-
-    ngx_memzero(&identity, sizeof(ngx_egress_identity_t));
+    ngx_uint_t  reason;
 
     ctx->via = NGX_EGRESS_VIA_DIRECT;
 
-    reason = ngx_stream_egress_identify(ctx, &identity);
-
-    if (reason == NGX_EGRESS_ALLOWED) {
-        reason = ngx_stream_egress_limit(ctx);
-    }
+    reason = ngx_stream_egress_admit(ctx);
 
     /* credentials are in the head, which is read there, at each request */
 

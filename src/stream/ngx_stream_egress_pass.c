@@ -16,12 +16,14 @@ static ngx_listening_t *ngx_stream_egress_listening(ngx_addr_t *addr);
 static char *ngx_stream_egress_address(ngx_conf_t *cf,
     ngx_egress_conf_t *ecf, ngx_str_t *text, ngx_uint_t self,
     ngx_addr_t *addr);
+static char *ngx_stream_egress_parameters(ngx_conf_t *cf,
+    ngx_egress_conf_t *ecf, ngx_stream_egress_srv_conf_t *escf);
 static char *ngx_stream_egress_accept(ngx_conf_t *cf,
     ngx_stream_egress_srv_conf_t *escf, ngx_str_t *value);
 static char *ngx_stream_egress_upstream(ngx_conf_t *cf,
     ngx_stream_egress_main_conf_t *emcf);
-static char *ngx_stream_egress_proxy(ngx_conf_t *cf, const char *name,
-    const char *value);
+static char *ngx_stream_egress_proxy(ngx_conf_t *cf, ngx_egress_api_t *api,
+    const char *name, const char *value);
 static ngx_int_t ngx_stream_egress_server_check(ngx_conf_t *cf,
     ngx_stream_core_srv_conf_t *cscf, ngx_stream_egress_srv_conf_t *escf);
 static ngx_uint_t ngx_stream_egress_ssl_preread(ngx_conf_t *cf,
@@ -164,8 +166,7 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_stream_egress_srv_conf_t *escf = conf;
 
     char                           *rv;
-    ngx_str_t                      *value, self;
-    ngx_uint_t                      i;
+    ngx_str_t                      *value;
     ngx_stream_core_srv_conf_t     *cscf;
     ngx_stream_egress_main_conf_t  *emcf;
 
@@ -195,24 +196,9 @@ ngx_stream_egress_gateway(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_egress_place(cf, &escf->place);
 
-    for (i = 2; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "self=", 5) == 0) {
-            self.data = value[i].data + 5;
-            self.len = value[i].len - 5;
-
-            rv = escf->self.sockaddr
-                 ? "has \"self=\" twice"
-                 : ngx_stream_egress_address(cf, emcf->egress, &self, 1,
-                                             &escf->self);
-
-        } else {
-            rv = ngx_stream_egress_accept(cf, escf, &value[i]);
-        }
-
-        if (rv != NGX_CONF_OK) {
-            return rv;
-        }
+    rv = ngx_stream_egress_parameters(cf, emcf->egress, escf);
+    if (rv != NGX_CONF_OK) {
+        return rv;
     }
 
     cscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_core_module);
@@ -296,6 +282,39 @@ ngx_stream_egress_address(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
 
 
 static char *
+ngx_stream_egress_parameters(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
+    ngx_stream_egress_srv_conf_t *escf)
+{
+    char        *rv;
+    ngx_str_t   *value, self;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "self=", 5) == 0) {
+            self.data = value[i].data + 5;
+            self.len = value[i].len - 5;
+
+            rv = escf->self.sockaddr
+                 ? "has \"self=\" twice"
+                 : ngx_stream_egress_address(cf, ecf, &self, 1, &escf->self);
+
+        } else {
+            rv = ngx_stream_egress_accept(cf, escf, &value[i]);
+        }
+
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
 ngx_stream_egress_accept(ngx_conf_t *cf, ngx_stream_egress_srv_conf_t *escf,
     ngx_str_t *value)
 {
@@ -372,7 +391,7 @@ ngx_stream_egress_upstream(ngx_conf_t *cf,
     }
 
     for (i = 0; ngx_stream_egress_proxy_directives[i].name; i++) {
-        rv = ngx_stream_egress_proxy(cf,
+        rv = ngx_stream_egress_proxy(cf, emcf->egress->api,
                                 ngx_stream_egress_proxy_directives[i].name,
                                 ngx_stream_egress_proxy_directives[i].value);
         if (rv != NGX_CONF_OK) {
@@ -384,82 +403,28 @@ ngx_stream_egress_upstream(ngx_conf_t *cf,
 }
 
 
-/*
- * Runs a directive of the stock proxy module as if the operator had written
- * it here.  Handlers keep the words: they are copied.
- */
-
 static char *
-ngx_stream_egress_proxy(ngx_conf_t *cf, const char *name, const char *value)
+ngx_stream_egress_proxy(ngx_conf_t *cf, ngx_egress_api_t *api,
+    const char *name, const char *value)
 {
-    char           *rv;
-    void           *pscf;
-    ngx_str_t      *word;
-    ngx_uint_t      i;
-    const char     *words[2];
-    ngx_array_t    *args, *saved;
-    ngx_command_t  *cmd;
+    void        *pscf;
+    const char  *words[3];
 
-    for (cmd = ngx_stream_proxy_module.commands; cmd->name.len; cmd++) {
-        if (ngx_strcmp(cmd->name.data, name) == 0) {
-            break;
-        }
-    }
-
-    if (cmd->name.len == 0 && ngx_strcmp(name, "proxy_ssl") == 0) {
-
+    if (ngx_strcmp(name, "proxy_ssl") == 0
+        && api->command_find(&ngx_stream_proxy_module, name) == NULL)
+    {
         /* a stream block that was built without TLS */
 
         return NGX_CONF_OK;
     }
 
-    if (cmd->name.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "the stream proxy module has no \"%s\"", name);
-        return NGX_CONF_ERROR;
-    }
-
-    args = ngx_array_create(cf->pool, 2, sizeof(ngx_str_t));
-    if (args == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
     words[0] = name;
     words[1] = value;
-
-    for (i = 0; i < 2; i++) {
-        word = ngx_array_push(args);
-        if (word == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        word->len = ngx_strlen(words[i]);
-        word->data = ngx_pnalloc(cf->pool, word->len + 1);
-        if (word->data == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        ngx_cpystrn(word->data, (u_char *) words[i], word->len + 1);
-    }
+    words[2] = NULL;
 
     pscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_proxy_module);
 
-    saved = cf->args;
-    cf->args = args;
-
-    rv = cmd->set(cf, cmd, pscf);
-
-    cf->args = saved;
-
-    if (rv == NGX_CONF_OK || rv == NGX_CONF_ERROR) {
-        return rv;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%s\" beside \"egress_gateway\", which sets it",
-                       name);
-
-    return NGX_CONF_ERROR;
+    return api->command_run(cf, &ngx_stream_proxy_module, pscf, words);
 }
 
 

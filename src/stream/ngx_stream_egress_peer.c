@@ -46,7 +46,7 @@ ngx_stream_egress_init_peer(ngx_stream_session_t *s,
 
     /* "proxy_pass $name" can spell ours: only a decided session has peers */
 
-    if (ctx == NULL || !ctx->decided || ctx->denied || ctx->naddrs == 0) {
+    if (ctx == NULL || !ctx->decided || ctx->denied || ctx->addrs == NULL) {
         ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
                       "egress upstream reached by a session that was not "
                       "let through");
@@ -60,7 +60,7 @@ ngx_stream_egress_init_peer(ngx_stream_session_t *s,
     u->peer.data = ctx;
     u->peer.get = ngx_stream_egress_get_peer;
     u->peer.free = ngx_stream_egress_free_peer;
-    u->peer.tries = ctx->naddrs;
+    u->peer.tries = ctx->addrs->n;
 
 #if (NGX_SSL)
     u->peer.set_session = ngx_stream_egress_set_session;
@@ -78,29 +78,8 @@ ngx_stream_egress_get_peer(ngx_peer_connection_t *pc, void *data)
 {
     ngx_stream_egress_ctx_t *ctx = data;
 
-    ngx_stream_egress_addr_t  *addr;
-
-    while (ctx->current < ctx->naddrs) {
-
-        addr = &ctx->addrs[ctx->current++];
-
-        if (ctx->conf->api->address_check(ctx->conf, &addr->sockaddr.sockaddr,
-                                          ctx->dest.privates, pc->log)
-            != NGX_EGRESS_ADDR_OK)
-        {
-            ngx_log_error(NGX_LOG_ERR, pc->log, 0,
-                          "address %V is refused", &addr->name);
-            continue;
-        }
-
-        pc->sockaddr = &addr->sockaddr.sockaddr;
-        pc->socklen = addr->socklen;
-        pc->name = &addr->name;
-
-        return NGX_OK;
-    }
-
-    return NGX_BUSY;
+    return ctx->conf->api->addrs_next(ctx->conf, ctx->addrs, &ctx->current,
+                                      ctx->dest.privates, pc);
 }
 
 

@@ -11,12 +11,6 @@
 
 
 static void ngx_stream_egress_resolve_handler(ngx_resolver_ctx_t *rctx);
-static ngx_uint_t ngx_stream_egress_resolve_done(
-    ngx_stream_egress_ctx_t *ctx);
-static ngx_uint_t ngx_stream_egress_addresses(ngx_stream_egress_ctx_t *ctx,
-    ngx_resolver_ctx_t *rctx);
-static ngx_int_t ngx_stream_egress_add_address(ngx_stream_egress_ctx_t *ctx,
-    struct sockaddr *sockaddr, socklen_t socklen);
 
 
 ngx_int_t
@@ -75,20 +69,28 @@ ngx_stream_egress_resolve(ngx_stream_egress_ctx_t *ctx)
 static void
 ngx_stream_egress_resolve_handler(ngx_resolver_ctx_t *rctx)
 {
+    ngx_connection_t         *c;
     ngx_stream_egress_ctx_t  *ctx;
 
     ctx = rctx->data;
+    c = ctx->session->connection;
 
     /* what is known already is freed as soon as this returns: it is copied */
 
     ctx->resolved = 1;
-    ctx->unresolved = ngx_stream_egress_resolve_done(ctx);
+    ctx->unresolved = ctx->conf->api->resolved(ctx->conf, rctx, ctx->host.port,
+                                               ctx->dest.privates,
+                                               NGX_LOG_INFO, c->log,
+                                               &ctx->addrs);
+    ctx->resolving = NULL;
+
+    ngx_resolve_name_done(rctx);
 
     if (ctx->sync) {
         return;
     }
 
-    ngx_reusable_connection(ctx->session->connection, 1);
+    ngx_reusable_connection(c, 1);
 
     if (ctx->unresolved) {
         (void) ngx_stream_egress_refuse(ctx, ctx->unresolved);
@@ -96,110 +98,6 @@ ngx_stream_egress_resolve_handler(ngx_resolver_ctx_t *rctx)
     }
 
     ngx_stream_egress_read(ctx);
-}
-
-
-static ngx_uint_t
-ngx_stream_egress_resolve_done(ngx_stream_egress_ctx_t *ctx)
-{
-    ngx_uint_t           reason;
-    ngx_resolver_ctx_t  *rctx;
-
-    rctx = ctx->resolving;
-
-    if (rctx->state) {
-        ngx_log_error(NGX_LOG_INFO, ctx->session->connection->log, 0,
-                      "\"%V\" could not be resolved (%i: %s)",
-                      &rctx->name, rctx->state,
-                      ngx_resolver_strerror(rctx->state));
-
-        reason = (rctx->state == NGX_RESOLVE_TIMEDOUT)
-                 ? NGX_EGRESS_DNS_TIMEOUT : NGX_EGRESS_DNS_ERROR;
-
-    } else {
-        reason = ngx_stream_egress_addresses(ctx, rctx);
-    }
-
-    ctx->resolving = NULL;
-
-    ngx_resolve_name_done(rctx);
-
-    return reason;
-}
-
-
-static ngx_uint_t
-ngx_stream_egress_addresses(ngx_stream_egress_ctx_t *ctx,
-    ngx_resolver_ctx_t *rctx)
-{
-    u_char             text[NGX_SOCKADDR_STRLEN];
-    size_t             len;
-    ngx_uint_t         i;
-    ngx_connection_t  *c;
-    ngx_sockaddr_t     sa;
-
-    c = ctx->session->connection;
-
-    ctx->naddrs = 0;
-    ctx->addrs = ngx_pcalloc(c->pool, rctx->naddrs
-                                      * sizeof(ngx_stream_egress_addr_t));
-    if (ctx->addrs == NULL) {
-        return NGX_EGRESS_DNS_ERROR;
-    }
-
-    for (i = 0; i < rctx->naddrs; i++) {
-
-        ngx_memcpy(&sa, rctx->addrs[i].sockaddr, rctx->addrs[i].socklen);
-        ngx_inet_set_port(&sa.sockaddr, ctx->host.port);
-
-        /* one bad address does not spoil the others, nor is it ever tried */
-
-        if (ctx->conf->api->address_check(ctx->conf, &sa.sockaddr,
-                                          ctx->dest.privates, c->log)
-            != NGX_EGRESS_ADDR_OK)
-        {
-            len = ngx_sock_ntop(&sa.sockaddr, rctx->addrs[i].socklen, text,
-                                NGX_SOCKADDR_STRLEN, 0);
-
-            ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                          "address %*s of \"%V\" is refused",
-                          len, text, &rctx->name);
-            continue;
-        }
-
-        if (ngx_stream_egress_add_address(ctx, &sa.sockaddr,
-                                          rctx->addrs[i].socklen)
-            != NGX_OK)
-        {
-            return NGX_EGRESS_DNS_ERROR;
-        }
-    }
-
-    return ctx->naddrs ? NGX_EGRESS_ALLOWED : NGX_EGRESS_ADDRESS_REFUSED;
-}
-
-
-static ngx_int_t
-ngx_stream_egress_add_address(ngx_stream_egress_ctx_t *ctx,
-    struct sockaddr *sockaddr, socklen_t socklen)
-{
-    u_char                    *p;
-    ngx_stream_egress_addr_t  *addr;
-
-    p = ngx_pnalloc(ctx->session->connection->pool, NGX_SOCKADDR_STRLEN);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    addr = &ctx->addrs[ctx->naddrs++];
-
-    ngx_memcpy(&addr->sockaddr, sockaddr, socklen);
-    addr->socklen = socklen;
-    addr->name.data = p;
-    addr->name.len = ngx_sock_ntop(sockaddr, socklen, p, NGX_SOCKADDR_STRLEN,
-                                   1);
-
-    return NGX_OK;
 }
 
 
@@ -257,12 +155,9 @@ ngx_stream_egress_literal(ngx_stream_egress_ctx_t *ctx)
         return NGX_OK;
     }
 
-    ctx->addrs = ngx_pcalloc(c->pool, sizeof(ngx_stream_egress_addr_t));
-    if (ctx->addrs == NULL) {
-        return NGX_ERROR;
-    }
+    ctx->addrs = ctx->conf->api->addrs_single(&sa.sockaddr, socklen, c->log);
 
-    return ngx_stream_egress_add_address(ctx, &sa.sockaddr, socklen);
+    return ctx->addrs ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -280,4 +175,7 @@ ngx_stream_egress_cleanup(void *data)
         ctx->conf->api->loop_leave(ctx->conf, ctx->loop);
         ctx->loop = NULL;
     }
+
+    ctx->conf->api->addrs_free(ctx->addrs);
+    ctx->addrs = NULL;
 }
