@@ -288,6 +288,10 @@ SKIP: {
 
 put_file("$boxes/last.json", '{}');
 is(ask($g, 'last'), 200, 'the directory: before');
+chmod 0600, $boxes;
+becomes($g, 'last', 'sandbox_unknown', 'the directory: closed to workers');
+chmod 0750, $boxes;
+is(ask($g, 'last'), 200, 'the directory: open again');
 rename $boxes, "$boxes.away" or die "$boxes: $!";
 becomes($g, 'last', 'sandbox_unknown', 'the directory: moved away');
 

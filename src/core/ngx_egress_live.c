@@ -323,9 +323,7 @@ ngx_egress_live_used(ngx_egress_conf_t *ecf, ngx_log_t *log)
         ngx_queue_remove(q);
         ngx_queue_insert_tail(&all->used, q);
 
-        if (ngx_egress_sandbox_due(box, NGX_EGRESS_LIVE_CHECK)) {
-            ngx_egress_sandbox_look(box, log);
-        }
+        (void) ngx_egress_sandbox_check(box, NGX_EGRESS_LIVE_CHECK, log);
     }
 }
 

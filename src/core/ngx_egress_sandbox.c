@@ -9,6 +9,11 @@
 #include <ngx_egress.h>
 
 
+/* a file that is mounted by itself, Linux 5.8 */
+#if defined(STATX_ATTR_MOUNT_ROOT) && defined(AT_SYMLINK_NOFOLLOW)
+#define NGX_EGRESS_MOUNT_ROOT       1
+#endif
+
 /* what is open ends within 5 s after its file, even where nobody tells */
 #define NGX_EGRESS_SANDBOX_SELDOM   3000    /* ms */
 
@@ -23,6 +28,8 @@ static ngx_uint_t ngx_egress_sandbox_source(ngx_egress_sandbox_t *box,
 
 static ngx_egress_sandbox_t *ngx_egress_sandbox_find(ngx_egress_conf_t *ecf,
     ngx_str_t *id, ngx_log_t *log);
+static ngx_uint_t ngx_egress_sandbox_due(ngx_egress_sandbox_t *box,
+    ngx_msec_t least);
 static ngx_uint_t ngx_egress_sandbox_expired(ngx_egress_sandbox_t *box);
 static ngx_egress_sandbox_t *ngx_egress_sandbox_file(ngx_egress_conf_t *ecf,
     ngx_egress_sandbox_t *box, ngx_str_t *id, ngx_log_t *log);
@@ -238,7 +245,7 @@ ngx_egress_sandbox_find(ngx_egress_conf_t *ecf, ngx_str_t *id, ngx_log_t *log)
  * what is mounted over it, or written through a mapping, is told to nobody.
  */
 
-ngx_uint_t
+static ngx_uint_t
 ngx_egress_sandbox_due(ngx_egress_sandbox_t *box, ngx_msec_t least)
 {
     ngx_msec_t               interval;
@@ -266,10 +273,11 @@ ngx_egress_sandbox_due(ngx_egress_sandbox_t *box, ngx_msec_t least)
 
 
 ngx_uint_t
-ngx_egress_sandbox_check(ngx_egress_sandbox_t *box, ngx_log_t *log)
+ngx_egress_sandbox_check(ngx_egress_sandbox_t *box, ngx_msec_t least,
+    ngx_log_t *log)
 {
     if (box->reason == NGX_EGRESS_ALLOWED
-        && ngx_egress_sandbox_due(box, 0))
+        && ngx_egress_sandbox_due(box, least))
     {
         ngx_egress_sandbox_look(box, log);
 
@@ -495,16 +503,29 @@ ngx_egress_sandbox_note(ngx_egress_sandbox_t *box, ngx_file_info_t *fi)
 }
 
 
-/* what is written by another name is not told of this one */
+/* what is written by another name, or elsewhere, is not told of this one */
 
 static ngx_uint_t
 ngx_egress_sandbox_plain(ngx_egress_sandbox_t *box)
 {
     ngx_file_info_t  fi;
 
+#if (NGX_EGRESS_MOUNT_ROOT)
+    struct statx     stx;
+
+    if (statx(AT_FDCWD, (const char *) box->path.data, AT_SYMLINK_NOFOLLOW, 0,
+              &stx)
+        == -1
+        || (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+    {
+        return 0;
+    }
+#endif
+
     return ngx_link_info(box->path.data, &fi) != NGX_FILE_ERROR
            && ngx_file_uniq(&fi) == ngx_file_uniq(&box->fi)
            && fi.st_dev == box->fi.st_dev
+           && fi.st_dev == box->conf->boxes->directory.st_dev
            && fi.st_nlink == 1;
 }
 

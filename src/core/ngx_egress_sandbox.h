@@ -114,6 +114,7 @@ struct ngx_egress_sandboxes_s {
 
     ngx_connection_t         *watch;        /* inotify, or NULL */
     int                       wd;           /* of the directory, or -1 */
+    ngx_uint_t                unwatched;    /* unsigned:1; that was logged */
     ngx_file_info_t           directory;    /* that is watched */
     ngx_msec_t                watched;      /* when it was looked at */
     ngx_uint_t                epoch;        /* another: anything may be new */
@@ -153,23 +154,16 @@ ngx_uint_t ngx_egress_vouch(ngx_egress_conf_t *ecf, ngx_str_t *id,
     ngx_egress_sandbox_t **box, ngx_log_t *log);
 
 /*
- * Looks at the file of a sandbox that was joined, if it is time to.  Returns
- * NGX_EGRESS_ALLOWED, or why it is over: sandbox_revoked, sandbox_expired.
+ * Looks at the file of a sandbox that was joined, if it is time to: "least"
+ * milliseconds after the last time or later, unless something is known to have
+ * changed.  Returns NGX_EGRESS_ALLOWED, or why it is over: sandbox_revoked,
+ * sandbox_expired.
  */
 ngx_uint_t ngx_egress_sandbox_check(ngx_egress_sandbox_t *box,
-    ngx_log_t *log);
+    ngx_msec_t least, ngx_log_t *log);
 
-/*
- * The same at once, by a worker's timer or since another worker or the kernel
- * has said so.
- */
+/* The same at once, since another worker has said so. */
 void ngx_egress_sandbox_look(ngx_egress_sandbox_t *box, ngx_log_t *log);
-
-/*
- * Whether it is time to look at the file of a sandbox, "least" milliseconds
- * after the last time or later, unless something is known to have changed.
- */
-ngx_uint_t ngx_egress_sandbox_due(ngx_egress_sandbox_t *box, ngx_msec_t least);
 
 /* What its file says of a binding, or NULL; "box" may be NULL. */
 ngx_egress_sandbox_binding_t *ngx_egress_sandbox_bound(

@@ -24,13 +24,15 @@
 
 #define NGX_EGRESS_WATCH_BUFFER  16384
 
+/* a directory that can't be watched may be one that can, later */
+#define NGX_EGRESS_WATCH_AGAIN   1000   /* ms */
+
 
 static void ngx_egress_watch_handler(ngx_event_t *ev);
 static void ngx_egress_watch_wait(ngx_event_t *ev, ngx_err_t err);
 static void ngx_egress_watch_event(ngx_egress_conf_t *ecf,
     struct inotify_event *event, ngx_log_t *log);
-static void ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name,
-    ngx_log_t *log);
+static void ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name);
 static void ngx_egress_watch_again(ngx_egress_conf_t *ecf, ngx_log_t *log);
 static ngx_uint_t ngx_egress_watch_same(ngx_egress_conf_t *ecf);
 static void ngx_egress_watch_add(ngx_egress_conf_t *ecf, ngx_log_t *log);
@@ -44,13 +46,18 @@ ngx_egress_watch_check(ngx_egress_conf_t *ecf, ngx_log_t *log)
 {
 #if (NGX_LINUX)
 
+    ngx_msec_t               interval;
     ngx_egress_sandboxes_t  *all;
 
     all = ecf->boxes;
 
-    if (all->watch == NULL
-        || ngx_current_msec - all->watched < ecf->secret_check)
-    {
+    interval = ecf->secret_check;
+
+    if (all->wd == -1) {
+        interval = ngx_max(interval, NGX_EGRESS_WATCH_AGAIN);
+    }
+
+    if (all->watch == NULL || ngx_current_msec - all->watched < interval) {
         return;
     }
 
@@ -145,24 +152,31 @@ ngx_egress_watch_event(ngx_egress_conf_t *ecf, struct inotify_event *event,
         return;
     }
 
-    if (event->mask & IN_IGNORED) {
-        all->wd = -1;
-    }
-
     if (event->mask & (IN_IGNORED|IN_DELETE_SELF|IN_MOVE_SELF|IN_UNMOUNT)) {
         ngx_egress_watch_again(ecf, log);
         return;
     }
 
-    if (event->len) {
-        ngx_egress_watch_file(ecf, event->name, log);
+    if (event->len == 0) {
+
+        /* the directory's own mode or owner */
+
+        all->epoch++;
+        return;
     }
+
+    ngx_egress_watch_file(ecf, event->name);
 }
 
 
+/*
+ * A file that is replaced may be gone for a moment, so that it is not looked at
+ * within this call: the timer does, a few times a second, or the next request.
+ */
+
+
 static void
-ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name,
-    ngx_log_t *log)
+ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name)
 {
     ngx_str_t              id;
     ngx_egress_sandbox_t  *box;
@@ -180,16 +194,9 @@ ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name,
 
     box = ngx_egress_sandbox_lookup(ecf, &id);
 
-    if (box == NULL) {
-        return;
-    }
-
-    if (ngx_queue_empty(&box->lives)) {
+    if (box) {
         box->epoch = ecf->boxes->epoch - 1;
-        return;
     }
-
-    ngx_egress_sandbox_look(box, log);
 }
 
 
@@ -198,18 +205,23 @@ ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name,
 static void
 ngx_egress_watch_again(ngx_egress_conf_t *ecf, ngx_log_t *log)
 {
+    int                      wd;
     ngx_egress_sandboxes_t  *all;
 
     all = ecf->boxes;
 
-    if (all->wd != -1) {
-        (void) inotify_rm_watch(all->watch->fd, all->wd);
+    wd = all->wd;
+
+    if (wd != -1) {
+        (void) inotify_rm_watch(all->watch->fd, wd);
         all->wd = -1;
     }
 
     ngx_egress_watch_add(ecf, log);
 
-    all->epoch++;
+    if (all->wd != wd) {
+        all->epoch++;
+    }
 }
 
 
@@ -248,10 +260,18 @@ ngx_egress_watch_add(ngx_egress_conf_t *ecf, ngx_log_t *log)
                                 NGX_EGRESS_WATCH_EVENTS);
 
     if (all->wd == -1) {
-        ngx_log_error(NGX_LOG_INFO, log, ngx_errno,
-                      "inotify_add_watch(\"%V\") failed", &ecf->sandboxes);
+
+        if (!all->unwatched) {
+            ngx_log_error(NGX_LOG_NOTICE, log, ngx_errno,
+                          "inotify_add_watch(\"%V\") failed",
+                          &ecf->sandboxes);
+        }
+
+        all->unwatched = 1;
         return;
     }
+
+    all->unwatched = 0;
 
     if (!ngx_egress_watch_same(ecf)) {
 

@@ -38,7 +38,8 @@ ngx_http_egress_identify(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
 
         /* a gateway has learned who it is */
 
-        reason = ngx_egress_sandbox_check(record->box, r->connection->log);
+        reason = ngx_egress_sandbox_check(record->box, 0,
+                                          r->connection->log);
 
         ctx->role = record->role;
         ctx->sandbox = record->box->id;

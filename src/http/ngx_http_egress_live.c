@@ -109,7 +109,7 @@ ngx_http_egress_still(ngx_http_request_t *r, ngx_http_egress_ctx_t *ctx)
     ngx_uint_t  reason;
 
     if (ctx->box) {
-        reason = ngx_egress_sandbox_check(ctx->box, r->connection->log);
+        reason = ngx_egress_sandbox_check(ctx->box, 0, r->connection->log);
 
         if (reason != NGX_EGRESS_ALLOWED) {
             return reason;

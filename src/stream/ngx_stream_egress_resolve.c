@@ -176,6 +176,12 @@ ngx_stream_egress_cleanup(void *data)
         ctx->loop = NULL;
     }
 
+    /* what other cleanups log may have the name of the peer, which is there */
+
+    if (ctx->addrs && ctx->session->upstream) {
+        ctx->session->upstream->peer.name = NULL;
+    }
+
     ctx->conf->api->addrs_free(ctx->addrs);
     ctx->addrs = NULL;
 }
