@@ -212,6 +212,7 @@ struct ngx_egress_binding_s {
     ngx_egress_credential_t   own;
 
     ngx_str_t                 name;
+    ngx_str_node_t            sn;           /* among others, by its name */
     ngx_egress_conf_t        *conf;
     ngx_array_t               hosts;        /* ngx_egress_bound_t * */
     ngx_array_t               rules;        /* ngx_egress_rule_t */
@@ -388,6 +389,9 @@ struct ngx_egress_conf_s {
     ngx_array_t               listeners;    /* ngx_egress_listener_t */
     ngx_array_t               gateways;     /* ngx_egress_gateway_t */
     ngx_array_t               owns;         /* ngx_egress_own_t */
+
+    ngx_rbtree_t              binding_names;  /* ngx_egress_binding_t */
+    ngx_rbtree_node_t         binding_sentinel;
 
     ngx_rbtree_t              names;        /* ngx_egress_name_t */
     ngx_rbtree_node_t         sentinel;

@@ -19,21 +19,14 @@ static ngx_uint_t ngx_egress_loopback(ngx_addr_t *addr);
 ngx_egress_binding_t *
 ngx_egress_binding_find(ngx_egress_conf_t *ecf, ngx_str_t *name)
 {
-    ngx_uint_t              i;
-    ngx_egress_binding_t  **bindings;
+    ngx_str_node_t  *sn;
 
-    bindings = ecf->bindings.elts;
+    sn = ngx_str_rbtree_lookup(&ecf->binding_names, name,
+                               ngx_crc32_short(name->data, name->len));
 
-    for (i = 0; i < ecf->bindings.nelts; i++) {
-        if (bindings[i]->name.len == name->len
-            && ngx_strncmp(bindings[i]->name.data, name->data, name->len)
-               == 0)
-        {
-            return bindings[i];
-        }
-    }
-
-    return NULL;
+    return sn ? (ngx_egress_binding_t *)
+                    ((u_char *) sn - offsetof(ngx_egress_binding_t, sn))
+              : NULL;
 }
 
 
@@ -79,6 +72,12 @@ ngx_egress_binding_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     *bindings = binding;
+
+    binding->sn.str = binding->name;
+    binding->sn.node.key = ngx_crc32_short(binding->name.data,
+                                           binding->name.len);
+
+    ngx_rbtree_insert(&ecf->binding_names, &binding->sn.node);
 
     return NGX_CONF_OK;
 }

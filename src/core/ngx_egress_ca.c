@@ -24,6 +24,7 @@
 typedef struct {
     X509            *cert;
     EVP_PKEY        *key;
+    X509_PUBKEY     *leaf_key;
     X509_EXTENSION  *ext[NGX_EGRESS_EXTENSIONS];
     time_t           not_after;
 } ngx_egress_ca_t;
@@ -39,8 +40,8 @@ static ngx_int_t ngx_egress_ca_extensions(ngx_conf_t *cf,
     ngx_egress_conf_t *ecf, ngx_egress_ca_t *ca);
 static ngx_int_t ngx_egress_ca_leaves(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     ngx_egress_ca_t *ca);
-static X509 *ngx_egress_ca_leaf(ngx_egress_conf_t *ecf, ngx_egress_ca_t *ca,
-    ngx_str_t *host);
+static X509 *ngx_egress_ca_leaf(ngx_egress_ca_t *ca, ngx_str_t *host);
+static ngx_int_t ngx_egress_ca_leaf_key(X509 *leaf, ngx_egress_ca_t *ca);
 static ngx_int_t ngx_egress_ca_leaf_name(X509 *leaf, ngx_str_t *host);
 static ngx_int_t ngx_egress_ca_leaf_san(X509 *leaf, ngx_str_t *host);
 static int ngx_egress_ca_no_password(char *buf, int size, int rwflag,
@@ -91,6 +92,7 @@ ngx_egress_ca_mint(ngx_conf_t *cf, ngx_egress_conf_t *ecf)
     /* OpenSSL wipes the private numbers of a key that it frees */
 
     EVP_PKEY_free(ca.key);
+    X509_PUBKEY_free(ca.leaf_key);
     X509_free(ca.cert);
 
     for (i = 0; i < NGX_EGRESS_EXTENSIONS; i++) {
@@ -303,7 +305,8 @@ ngx_egress_ca_extensions(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     model = X509_new();
 
     if (ecf->leaf_key == NULL || model == NULL
-        || !X509_set_pubkey(model, ecf->leaf_key))
+        || !X509_set_pubkey(model, ecf->leaf_key)
+        || !X509_PUBKEY_set(&ca->leaf_key, ecf->leaf_key))
     {
         goto failed;
     }
@@ -351,7 +354,7 @@ ngx_egress_ca_leaves(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
     {
         name = (ngx_egress_name_t *) node;
 
-        name->cert = ngx_egress_ca_leaf(ecf, ca, &name->sn.str);
+        name->cert = ngx_egress_ca_leaf(ca, &name->sn.str);
 
         if (name->cert == NULL) {
             ngx_ssl_error(NGX_LOG_EMERG, cf->log, 0,
@@ -366,8 +369,7 @@ ngx_egress_ca_leaves(ngx_conf_t *cf, ngx_egress_conf_t *ecf,
 
 
 static X509 *
-ngx_egress_ca_leaf(ngx_egress_conf_t *ecf, ngx_egress_ca_t *ca,
-    ngx_str_t *host)
+ngx_egress_ca_leaf(ngx_egress_ca_t *ca, ngx_str_t *host)
 {
     X509        *leaf, *decoded;
     BIGNUM      *bn;
@@ -395,7 +397,7 @@ ngx_egress_ca_leaf(ngx_egress_conf_t *ecf, ngx_egress_ca_t *ca,
         || BN_to_ASN1_INTEGER(bn, X509_get_serialNumber(leaf)) == NULL
         || !X509_set_version(leaf, 2)
         || !X509_set_issuer_name(leaf, X509_get_subject_name(ca->cert))
-        || !X509_set_pubkey(leaf, ecf->leaf_key)
+        || ngx_egress_ca_leaf_key(leaf, ca) != NGX_OK
         || ASN1_TIME_set(X509_getm_notBefore(leaf),
                          ngx_time() - NGX_EGRESS_BACKDATE)
            == NULL
@@ -435,6 +437,46 @@ failed:
 
 
 /* a CN is at most 64 characters (RFC 5280, A.1): longer names have the SAN */
+
+/* X509_set_pubkey() would encode the same key for each leaf: half of its time */
+
+static ngx_int_t
+ngx_egress_ca_leaf_key(X509 *leaf, ngx_egress_ca_t *ca)
+{
+    int                   type, len;
+    u_char               *copy;
+    X509_ALGOR           *algor;
+    ASN1_OBJECT          *name, *curve;
+    const void           *value;
+    const unsigned char  *key;
+
+    if (!X509_PUBKEY_get0_param(&name, &key, &len, &algor, ca->leaf_key)) {
+        return NGX_ERROR;
+    }
+
+    X509_ALGOR_get0(NULL, &type, &value, algor);
+
+    if (type != V_ASN1_OBJECT) {
+        return NGX_ERROR;
+    }
+
+    name = OBJ_dup(name);
+    curve = OBJ_dup(value);
+    copy = OPENSSL_memdup(key, len);
+
+    if (name == NULL || curve == NULL || copy == NULL
+        || !X509_PUBKEY_set0_param(X509_get_X509_PUBKEY(leaf), name,
+                                   V_ASN1_OBJECT, curve, copy, len))
+    {
+        ASN1_OBJECT_free(name);
+        ASN1_OBJECT_free(curve);
+        OPENSSL_free(copy);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
 
 static ngx_int_t
 ngx_egress_ca_leaf_name(X509 *leaf, ngx_str_t *host)

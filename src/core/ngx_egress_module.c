@@ -144,6 +144,8 @@ ngx_egress_create_conf(ngx_cycle_t *cycle)
     ecf->secret_check = NGX_CONF_UNSET_MSEC;
 
     ngx_rbtree_init(&ecf->names, &ecf->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&ecf->binding_names, &ecf->binding_sentinel,
+                    ngx_str_rbtree_insert_value);
 
     if (ngx_array_init(&ecf->sinks, cycle->pool, 1, sizeof(ngx_egress_sink_t))
         != NGX_OK
