@@ -436,9 +436,7 @@ failed:
 }
 
 
-/* a CN is at most 64 characters (RFC 5280, A.1): longer names have the SAN */
-
-/* X509_set_pubkey() would encode the same key for each leaf: half of its time */
+/* X509_set_pubkey() would encode one key for each leaf: half of its time */
 
 static ngx_int_t
 ngx_egress_ca_leaf_key(X509 *leaf, ngx_egress_ca_t *ca)
@@ -477,6 +475,8 @@ ngx_egress_ca_leaf_key(X509 *leaf, ngx_egress_ca_t *ca)
     return NGX_OK;
 }
 
+
+/* a CN is at most 64 characters (RFC 5280, A.1): longer names have the SAN */
 
 static ngx_int_t
 ngx_egress_ca_leaf_name(X509 *leaf, ngx_str_t *host)
