@@ -53,7 +53,9 @@ ngx_egress_watch_check(ngx_egress_conf_t *ecf, ngx_log_t *log)
 
     interval = ecf->secret_check;
 
-    if (all->wd == -1) {
+    /* with "secret_check 0" each file is looked at anyway */
+
+    if (all->wd == -1 || interval == 0) {
         interval = ngx_max(interval, NGX_EGRESS_WATCH_AGAIN);
     }
 
@@ -173,7 +175,6 @@ ngx_egress_watch_event(ngx_egress_conf_t *ecf, struct inotify_event *event,
  * A file that is replaced may be gone for a moment, so that it is not looked at
  * within this call: the timer does, a few times a second, or the next request.
  */
-
 
 static void
 ngx_egress_watch_file(ngx_egress_conf_t *ecf, const char *name)
